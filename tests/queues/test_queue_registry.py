@@ -23,7 +23,14 @@ WRITTEN = {
     "codel": "{codel: {ecn: true}}",
     "fq_codel": "{fq_codel: {ecn: true}}",
     "pie": "{pie: {ecn: true}}",
+    "prio": "{prio: {classes: {af: {dscp: af11, queue: 100packets}, be: {queue: 100packets}}}}",
+    "drr": "{drr: {classes: {af: {dscp: af11, quantum: 9kB, queue: 100packets}, be: {queue: 100packets}}}}",
+    "ets": "{ets: {classes: {af: {dscp: af11, strict: true, queue: 100packets}, be: {queue: 100packets}}}}",
+    "htb": "{htb: {classes: {af: {dscp: af11, rate: 6Mbps, queue: 100packets}, be: {rate: 4Mbps, queue: 100packets}}}}",
+    "tbf": "{tbf: {rate: 8Mbps, queue: 100packets}}",
 }
+SCHEDULERS = {"prio", "drr", "ets", "htb"}
+"""Queues whose classes have the limits."""
 
 
 def link(queue: str) -> Link:
@@ -51,10 +58,12 @@ def test_every_module_is_of_a_declared_queue() -> None:
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_the_kernel_is_told_a_name_that_the_module_has(kind: str) -> None:
     one = link(WRITTEN[kind])
-    assert qdiscs.obstacle(one) is None
-    name, *arguments = qdiscs.arguments(one).split()
+    assert qdiscs.obstacle(one, on_wire=True) is None
+    what, words = next(qdiscs.commands(one, "root", 5000, on_wire=True))
+    root, handle, number, name, *arguments = words.split()
+    assert (what, root, handle, number) == ("qdisc", "root", "handle", f"{qdiscs.QUEUE:x}:")
     assert name in queues.of(one.queue).names
-    assert "limit" in arguments
+    assert ("limit" in arguments) == (kind not in SCHEDULERS)
     assert ("ecn" in arguments) == marking(DECLARED[kind].forms[0].keys)
 
 

@@ -1,17 +1,18 @@
-//! `weir-agent queues`: table `links` from the counters of queueing disciplines.
+//! `weir-agent queues`: tables `links` and `classes` from the counters of queueing disciplines.
 //!
 //! A process of a run like any other: a [`QueuesJob`] and commands on standard input, messages on standard output.
 //! Every `measure.links` it asks each namespace for all of its disciplines at once.
 //!
-//! A link is up to three disciplines, whose handles `python/weir/hosts/netem.py` gives: losses, rate, queue. Two
-//! columns are estimates from the queue at both ends of an interval, because the kernel does not count them: the delay
-//! (mean length over the rate) and its maximum. A lost packet counts as one of the link's largest size.
+//! A link is up to three disciplines, whose handles `python/weir/hosts/netem.py` gives: losses, rate, queue. The queue
+//! of a class is a discipline below that one. Two columns are estimates from the queue at both ends of an interval,
+//! because the kernel does not count them: the delay (mean length over the rate) and its maximum; for a class, the rate
+//! is that of its packets in the interval. A lost packet counts as one of the link's largest size.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use weir_protocol::{Command, LinkQueue, Message, QueuesJob};
-use weir_run::{Column, LinkRow, Links};
+use weir_run::{ClassRow, Classes, Column, LinkRow, Links};
 use weir_sys::clock::{self, Timer};
 use weir_sys::epoll::{Epoll, Interest};
 use weir_sys::netlink::u32_at;
@@ -49,7 +50,7 @@ pub fn serve(job: QueuesJob, input: Input, output: Output) -> Result<(), (AgentE
         Ok(places) => places,
         Err(error) => return Err((error, output)),
     };
-    let mut service = Service { streams: Streams { input, output }, places, rows: Rows::default() };
+    let mut service = Service { streams: Streams { input, output }, places, rows: Rows::default(), looked_ns: 0 };
     match service.serve(job.interval_ns, job.end_ns) {
         Ok(()) => Ok(()),
         Err(error) => Err((error, service.streams.output)),
@@ -64,16 +65,24 @@ struct Watched {
     /// Index of its device.
     device: u32,
     parts: Parts,
-    before: Option<Reading>,
+    before: Option<Readings>,
 }
 
 /// The disciplines of a link in one dump.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Parts {
     losses: Option<Counters>,
     bucket: Counters,
     queue: Counters,
     marks: u32,
+    classes: Vec<Reading>,
+}
+
+/// The counters of a link, and of its classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Readings {
+    link: Reading,
+    classes: Vec<Reading>,
 }
 
 /// Counters of a link since it was made; bytes are those on the wire, and counts of packets wrap.
@@ -88,31 +97,55 @@ struct Reading {
 }
 
 impl Parts {
-    fn take(&mut self, found: Discipline<'_>, marks_word: Option<u32>) {
+    fn forget(&mut self, classes: usize) {
+        *self = Parts { classes: std::mem::take(&mut self.classes), ..Parts::default() };
+        self.classes.clear();
+        self.classes.resize(classes, Reading::default());
+    }
+
+    fn take(&mut self, found: Discipline<'_>, link: &LinkQueue) {
         match found.handle {
             LOSSES => self.losses = Some(found.counters),
             RATE => self.bucket = found.counters,
             QUEUE => {
                 self.queue = found.counters;
-                // Older kernels may lack the word.
-                self.marks = marks_word.and_then(|word| u32_at(found.own, word as usize * 4)).unwrap_or(0);
+                self.marks = marks(found, link.marks_word);
             }
             _ => {}
         }
+        if let Some(class) = link.classes.iter().position(|class| class.handle == found.handle) {
+            let counters = found.counters;
+            self.classes[class] = Reading {
+                out_bytes: counters.bytes,
+                out_packets: counters.packets,
+                drops: counters.drops,
+                marks: marks(found, link.classes[class].marks_word),
+                queue_bytes: counters.backlog,
+                queue_packets: counters.length,
+            };
+        }
     }
 
-    /// The bucket counts the packets that the queue below refuses, and the losses those of both.
-    fn reading(&self) -> Reading {
+    /// The bucket counts the packets that the queue below refuses, and the losses those of both. A scheduler counts the
+    /// drops of its classes, but not their marks.
+    fn readings(&self) -> Readings {
         let lost = self.losses.map_or(0, |losses| losses.drops.wrapping_sub(self.bucket.drops));
-        Reading {
+        let of_classes = self.classes.iter().map(|class| class.marks).fold(0, u32::wrapping_add);
+        let link = Reading {
             out_bytes: self.bucket.bytes,
             out_packets: self.bucket.packets,
             drops: lost.wrapping_add(self.queue.drops),
-            marks: self.marks,
+            marks: self.marks.wrapping_add(of_classes),
             queue_bytes: self.queue.backlog,
             queue_packets: self.queue.length,
-        }
+        };
+        Readings { link, classes: self.classes.clone() }
     }
+}
+
+/// The packets that a discipline marked. Older kernels may lack the word.
+fn marks(found: Discipline<'_>, word: Option<u32>) -> u32 {
+    word.and_then(|word| u32_at(found.own, word as usize * 4)).unwrap_or(0)
 }
 
 /// A network namespace with links in it.
@@ -126,11 +159,11 @@ struct Place {
 impl Place {
     fn look(&mut self) -> Result<(), AgentError> {
         let (watched, by_device) = (&mut self.watched, &self.by_device);
-        watched.iter_mut().for_each(|one| one.parts = Parts::default());
+        watched.iter_mut().for_each(|one| one.parts.forget(one.link.classes.len()));
         let listed = self.disciplines.dump(|found| {
             if let Some(&place) = by_device.get(&found.device) {
                 let one = &mut watched[place];
-                one.parts.take(found, one.link.marks_word);
+                one.parts.take(found, &one.link);
             }
         });
         listed.map_err(|error| AgentError(format!("the kernel's disciplines cannot be listed: {error}")))
@@ -161,8 +194,8 @@ fn open(links: Vec<LinkQueue>) -> Result<Vec<Place>, AgentError> {
 
 // Rows ----------------------------------------------------------------------------------------------------------------
 
-/// The row of table `links` for the interval between two readings; none without packets.
-fn interval_row(link: &LinkQueue, time_ns: u64, before: Reading, now: Reading) -> Option<LinkRow> {
+/// The row for the interval between two readings of packets that share `rate_bps`; none without packets.
+fn interval_row(link: &LinkQueue, rate_bps: u64, time_ns: u64, before: Reading, now: Reading) -> Option<LinkRow> {
     let out = i64::from(now.out_packets.wrapping_sub(before.out_packets));
     let drops = i64::from(now.drops.wrapping_sub(before.drops));
     let came = out + drops + i64::from(now.queue_packets) - i64::from(before.queue_packets);
@@ -174,7 +207,7 @@ fn interval_row(link: &LinkQueue, time_ns: u64, before: Reading, now: Reading) -
     let (waiting, waited) = (waits(now), waits(before));
     let out_bytes = now.out_bytes.wrapping_sub(before.out_bytes) as i64 - overhead * out;
     let drop_bytes = drops * i64::from(link.mtu_bytes);
-    let [first, last] = [before, now].map(|at| delay_ns(at.queue_bytes, link.rate_bps));
+    let [first, last] = [before, now].map(|at| delay_ns(at.queue_bytes, rate_bps));
     let (delay, most) = if out == 0 { (NULL, NULL) } else { ((first + last) / 2, first.max(last)) };
     let count = |value: i64| u64::try_from(value).unwrap_or(0);
     Some(LinkRow {
@@ -193,6 +226,20 @@ fn interval_row(link: &LinkQueue, time_ns: u64, before: Reading, now: Reading) -
         queue_delay_ns: delay,
         queue_delay_max_ns: most,
     })
+}
+
+/// The row of a class for an interval of `interval_ns`.
+fn class_row(
+    link: &LinkQueue,
+    class: u32,
+    (time_ns, interval_ns): (u64, u64),
+    before: Reading,
+    now: Reading,
+) -> Option<ClassRow> {
+    let sent = u128::from(now.out_bytes.wrapping_sub(before.out_bytes));
+    let rate_bps = 8_000_000_000 * sent / u128::from(interval_ns.max(1));
+    let row = interval_row(link, (rate_bps as u64).max(1), time_ns, before, now)?;
+    Some(ClassRow::of(class, row))
 }
 
 /// Time that bytes on the wire take at a rate.
@@ -233,13 +280,20 @@ impl Parted {
 #[derive(Default)]
 struct Rows {
     links: Links,
+    classes: Classes,
     drops: Parted,
     marks: Parted,
 }
 
 impl Rows {
-    fn add(&mut self, link: &LinkQueue, time_ns: u64, before: Reading, now: Reading) {
-        let Some(row) = interval_row(link, time_ns, before, now) else { return };
+    fn add(&mut self, link: &LinkQueue, (time_ns, interval_ns): (u64, u64), before: &Readings, now: &Readings) {
+        let classes = (0..).zip(before.classes.iter().zip(&now.classes));
+        for (class, (&before, &now)) in classes {
+            if let Some(row) = class_row(link, class, (time_ns, interval_ns), before, now) {
+                self.classes.push(row);
+            }
+        }
+        let Some(row) = interval_row(link, link.rate_bps, time_ns, before.link, now.link) else { return };
         if let Some(flow) = link.flow {
             self.drops.push(flow, &row, row.drop_packets);
             self.marks.push(flow, &row, row.mark_packets);
@@ -250,6 +304,7 @@ impl Rows {
     fn flush(&mut self, output: &mut Output) {
         let rows = std::mem::take(self);
         output.table("links", &rows.links.into_columns());
+        output.table("classes", &rows.classes.into_columns());
         output.table("drops", &rows.drops.into_columns());
         output.table("marks", &rows.marks.into_columns());
     }
@@ -317,6 +372,8 @@ struct Service {
     streams: Streams,
     places: Vec<Place>,
     rows: Rows,
+    /// The instant of the last reading, since the start of the run.
+    looked_ns: u64,
 }
 
 impl Service {
@@ -378,12 +435,14 @@ impl Service {
         for place in &mut self.places {
             place.look()?;
             for one in &mut place.watched {
-                let now = one.parts.reading();
-                if let Some(before) = one.before.replace(now).filter(|_| record) {
-                    self.rows.add(&one.link, at, before, now);
+                let now = one.parts.readings();
+                if let Some(before) = one.before.as_ref().filter(|_| record) {
+                    self.rows.add(&one.link, (at, at.saturating_sub(self.looked_ns)), before, &now);
                 }
+                one.before = Some(now);
             }
         }
+        self.looked_ns = at;
         Ok(())
     }
 
@@ -407,93 +466,4 @@ impl Service {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn link() -> LinkQueue {
-        LinkQueue {
-            link: 4,
-            netns: "/run/netns/a".into(),
-            device: "weir0".into(),
-            overhead_bytes: 38,
-            mtu_bytes: 1500,
-            rate_bps: 10_000_000,
-            flow: Some(2),
-            marks_word: None,
-        }
-    }
-
-    fn reading(out_packets: u32, drops: u32, queue_packets: u32) -> Reading {
-        let out_bytes = 1538 * u64::from(out_packets);
-        Reading { out_bytes, out_packets, drops, marks: 0, queue_bytes: 1538 * queue_packets, queue_packets }
-    }
-
-    #[test]
-    fn a_row_counts_ip_bytes_and_conserves_packets() {
-        let now = Reading { marks: 2, ..reading(14, 3, 3) };
-        let row = interval_row(&link(), 50, reading(10, 1, 1), now).expect("there were packets");
-        assert_eq!((row.time_ns, row.link), (50, 4));
-        assert_eq!((row.out_packets, row.out_bytes), (4, 6000));
-        assert_eq!((row.drop_packets, row.drop_bytes), (2, 3000));
-        assert_eq!((row.in_packets, row.in_bytes), (4 + 2 + 2, 6000 + 3000 + 3000));
-        assert_eq!((row.queue_packets, row.queue_bytes, row.queue_max_bytes), (3, 4500, 4500));
-        assert_eq!(row.mark_packets, 2);
-        let packet_ns = 1538 * 8 * 100; // at 10 Mb/s
-        assert_eq!((row.queue_delay_ns, row.queue_delay_max_ns), (2 * packet_ns, 3 * packet_ns));
-    }
-
-    #[test]
-    fn an_interval_without_packets_has_no_row_and_one_without_departures_no_delay() {
-        assert_eq!(interval_row(&link(), 1, reading(1, 0, 0), reading(1, 0, 0)), None);
-        let row = interval_row(&link(), 1, reading(1, 0, 0), reading(1, 0, 2)).expect("two wait");
-        assert_eq!((row.queue_delay_ns, row.queue_delay_max_ns), (NULL, NULL));
-    }
-
-    #[test]
-    fn counters_of_32_bits_wrap() {
-        let before = Reading { out_bytes: 0, ..reading(u32::MAX, u32::MAX, 0) };
-        let now = Reading { out_bytes: 3 * 1538, ..reading(2, 1, 0) };
-        let row = interval_row(&link(), 1, before, now).expect("there were packets");
-        assert_eq!((row.out_packets, row.out_bytes, row.drop_packets), (3, 4500, 2));
-    }
-
-    #[test]
-    fn losses_are_told_from_drops_of_the_queue() {
-        let mut parts = Parts::default();
-        let counters = |bytes, packets, drops, length, backlog| Counters { bytes, packets, length, backlog, drops };
-        let marks: Vec<u8> = [1_u32, 1, 1, 77].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        for (handle, counters, own) in [
-            (LOSSES, counters(0, 0, 15, 0, 0), &[][..]),
-            (RATE, counters(9000, 6, 5, 0, 0), &[]),
-            (QUEUE, counters(0, 0, 5, 2, 3076), &marks),
-            (0, counters(1, 1, 1, 1, 1), &[]),
-        ] {
-            parts.take(Discipline { device: 7, handle, counters, own }, Some(3));
-        }
-        let found = parts.reading();
-        let marked =
-            Reading { out_bytes: 9000, out_packets: 6, drops: 15, marks: 77, queue_bytes: 3076, queue_packets: 2 };
-        assert_eq!(found, marked);
-        parts.take(Discipline { device: 7, handle: QUEUE, counters: Counters::default(), own: &marks[..12] }, Some(3));
-        assert_eq!(parts.reading().marks, 0, "an older kernel lacks the word");
-    }
-
-    #[test]
-    fn drops_of_a_link_with_one_flow_are_that_flows() {
-        let mut rows = Rows::default();
-        rows.add(&link(), 50, reading(0, 0, 0), reading(1, 2, 0));
-        rows.add(&LinkQueue { flow: None, ..link() }, 50, reading(0, 0, 0), reading(1, 2, 0));
-        assert_eq!(rows.links.rows(), 2);
-        assert_eq!((&rows.drops.flow[..], &rows.drops.packets[..]), (&[2][..], &[2][..]));
-        assert!(rows.marks.flow.is_empty());
-    }
-
-    #[test]
-    fn input_that_is_no_command_is_refused() {
-        assert_eq!(command(r#"{"command":"stop"}"#), Ok(Wake::Stop));
-        let start = command(r#"{"command":"start","clock":"monotonic","reading_ns":5,"after_ns":2}"#);
-        assert_eq!(start, Ok(Wake::Start(7)));
-        let error = command("{}").expect_err("it says nothing").to_string();
-        assert!(error.starts_with("standard input: \"{}\" is not a command: "), "{error}");
-    }
-}
+mod tests;

@@ -81,14 +81,14 @@ impl Bucket {
         self.tokens >= i64::from(bytes) * 8
     }
 
-    /// Takes the tokens for `bytes`, which it has.
+    /// Takes the tokens for `bytes`; without them, it is in debt.
     pub fn take(&mut self, bytes: u32) {
         self.tokens -= i64::from(bytes) * 8;
     }
 
     /// The first instant at which it will have the tokens for `bytes`, after a call of [`fill`](Bucket::fill).
     pub fn ready_at(&self, bytes: u32) -> Option<Time> {
-        let missing = (i64::from(bytes) * 8 - self.tokens).max(0);
-        self.clock.after(missing as u64)
+        let missing = i64::from(bytes) * 8 - self.tokens;
+        if missing <= 0 { Some(self.clock.last) } else { self.clock.after(missing as u64) }
     }
 }

@@ -78,13 +78,17 @@ impl<P: Packet + Send> Children<P> {
     /// Offers a packet to the queue of its class; returns the class and the outcome.
     pub fn enqueue(&mut self, now: Time, packet: P, drops: &mut Drops<'_, P>) -> (usize, Enqueued) {
         let class = self.classifier.class_of(&packet);
+        (class, self.enqueue_in(class, now, packet, drops))
+    }
+
+    /// Offers a packet to the queue of `class`.
+    pub fn enqueue_in(&mut self, class: usize, now: Time, packet: P, drops: &mut Drops<'_, P>) -> Enqueued {
         let bytes = self.port.wire_bytes(&packet);
         self.counters.arrived(bytes);
         if !self.limit.fits(bytes, self.bytes, self.packets) {
-            return (class, self.drop(packet, bytes, drops));
+            return self.drop(packet, bytes, drops);
         }
-        let outcome = self.observe(class, drops, |queue, drops| queue.enqueue(now, packet, drops));
-        (class, outcome)
+        self.observe(class, drops, |queue, drops| queue.enqueue(now, packet, drops))
     }
 
     /// Drops a packet that arrives.
@@ -214,7 +218,11 @@ impl<P: Packet + Send> Children<P> {
 
     /// The class of `packet` among them.
     pub fn class_of(&self, packet: &P) -> u32 {
-        let class = self.classifier.class_of(packet);
+        self.class_within(self.classifier.class_of(packet), packet)
+    }
+
+    /// The same, of a packet whose class here is known.
+    pub fn class_within(&self, class: usize, packet: &P) -> u32 {
         self.first[class] + self.queues[class].class_of(packet)
     }
 }

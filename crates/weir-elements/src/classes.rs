@@ -59,6 +59,41 @@ macro_rules! class_plan {
 }
 pub(crate) use class_plan;
 
+/// Implements the parts of [`QueuePlan`](crate::QueuePlan) that all schedulers have alike, by the fields `limit` and
+/// `classes`, and by the field of a class that is its share.
+macro_rules! scheduler_plan {
+    ($share:ident) => {
+        crate::classes::scheduler_plan!();
+
+        fn set_shares(&mut self, shares: &[u64]) -> bool {
+            for (class, &share) in self.classes.iter_mut().zip(shares) {
+                // One that is too large for the field is too large for the plan, too.
+                class.$share = share.try_into().unwrap_or(u32::MAX.into());
+            }
+            self.classes.len() == shares.len()
+        }
+    };
+    () => {
+        fn limit(&self) -> &crate::Limit {
+            &self.limit
+        }
+        fn limit_mut(&mut self) -> &mut crate::Limit {
+            &mut self.limit
+        }
+        fn depth(&self) -> usize {
+            crate::classes::depth(&self.classes)
+        }
+    };
+}
+pub(crate) use scheduler_plan;
+
+/// Checks that weights are no more than the whole link.
+pub(crate) fn check_weights(weights: impl Iterator<Item = u32>, at: &str) -> Result<(), Fault> {
+    let sum: u64 = weights.map(u64::from).sum();
+    let problem = format!("the weights add up to {sum} millionths, more than the whole link");
+    check(sum <= u64::from(WHOLE_PPM), || format!("{at}.classes"), problem)
+}
+
 /// The keys that choose the packets of a class.
 pub(crate) const DSCP: Key = key("dscp", "members.dscp", Kind::CodePoints, "Code points of the class.").optional();
 pub(crate) const FLOWS: Key = key(

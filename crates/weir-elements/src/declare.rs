@@ -216,6 +216,13 @@ pub trait QueuePlan {
         0
     }
 
+    /// Gives each class a new share, its weight in millionths or its quantum in bytes. False if the classes have no
+    /// shares, or there are not as many.
+    fn set_shares(&mut self, shares: &[u64]) -> bool {
+        let _ = shares;
+        false
+    }
+
     /// Checks the parameters besides the limit; `at` is the place of the queue in the plan.
     ///
     /// # Errors

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use weir_units::{Rate, Stream, Time};
 
 use crate::children::{Children, of_children};
-use crate::classes::{self, DSCP, FLOWS, Members, PORT, QUEUE, SIZE, class_plan};
-use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, key};
+use crate::classes::{self, DSCP, FLOWS, Members, PORT, QUEUE, SIZE, class_plan, scheduler_plan};
+use crate::declare::{ElementInfo, Fault, Form, Key, Kind, Place, QueuePlan, check, key};
 use crate::qdisc::{AtDeparture, Drops};
 use crate::{Dequeued, Enqueued, Limit, Packet, Port, Qdisc, Queue};
 
@@ -52,22 +52,28 @@ pub struct DrrClass {
 }
 class_plan!(DrrClass);
 
+/// The key of a class's quantum.
+pub(crate) const QUANTUM: Key = key(
+    "quantum",
+    "quantum_bytes",
+    Kind::Threshold,
+    "Size that the class may send a round, at least one packet. Classes share the link in proportion.",
+)
+.or("1packets");
+
+/// Checks the quanta of classes.
+pub(crate) fn check_quantum(quanta: impl Iterator<Item = u64>, at: &str) -> Result<(), Fault> {
+    for (i, quantum) in quanta.enumerate() {
+        let problem = "expected at least 1 byte, and less than 1 TiB";
+        check((1..1 << 40).contains(&quantum), || format!("{at}.classes[{i}].quantum_bytes"), problem)?;
+    }
+    Ok(())
+}
+
 const CLASSES: Kind = Kind::NamedClasses {
     name: "DrrClass",
     title: "A class of deficit round robin.",
-    keys: &[
-        DSCP,
-        FLOWS,
-        PORT,
-        key(
-            "quantum",
-            "quantum_bytes",
-            Kind::Threshold,
-            "Size that the class may send a round, at least one packet. Classes share the link in proportion.",
-        )
-        .or("1packets"),
-        QUEUE,
-    ],
+    keys: &[DSCP, FLOWS, PORT, QUANTUM, QUEUE],
 };
 
 const FORM: Form = Form {
@@ -85,27 +91,10 @@ impl QueuePlan for DrrQueue {
         &[FORM],
     );
 
-    fn limit(&self) -> &Limit {
-        &self.limit
-    }
-
-    fn limit_mut(&mut self) -> &mut Limit {
-        &mut self.limit
-    }
-
-    fn depth(&self) -> usize {
-        classes::depth(&self.classes)
-    }
+    scheduler_plan!(quantum_bytes);
 
     fn validate(&self, at: &str) -> Result<(), Fault> {
-        for (i, class) in self.classes.iter().enumerate() {
-            let sane = (1..1 << 40).contains(&class.quantum_bytes);
-            check(
-                sane,
-                || format!("{at}.classes[{i}].quantum_bytes"),
-                "expected at least 1 byte, and less than 1 TiB",
-            )?;
-        }
+        check_quantum(self.classes.iter().map(|class| class.quantum_bytes), at)?;
         classes::validate(&self.classes, at)
     }
 }
@@ -114,14 +103,9 @@ impl AtDeparture for DrrQueue {
     type Qdisc<P: Packet + Send> = Drr<P>;
 
     fn qdisc<P: Packet + Send>(&self, port: Port, stream: Stream) -> Drr<P> {
-        let classes = &self.classes;
         Drr {
-            children: Children::new(classes, &self.limit, port, stream),
-            quanta: classes.iter().map(|class| class.quantum_bytes).collect(),
-            deficits: vec![0; classes.len()].into(),
-            active: VecDeque::with_capacity(classes.len()),
-            listed: 0,
-            has_quantum: false,
+            children: Children::new(&self.classes, &self.limit, port, stream),
+            turns: Turns::new(self.classes.iter().map(|class| class.quantum_bytes)),
         }
     }
 }
@@ -129,7 +113,38 @@ impl AtDeparture for DrrQueue {
 /// Deficit round robin between classes.
 pub struct Drr<P: Packet + Send> {
     children: Children<P>,
-    quanta: Box<[u64]>,
+    turns: Turns,
+}
+
+impl<P: Packet + Send> Qdisc<P> for Drr<P> {
+    fn enqueue(&mut self, now: Time, packet: P, drops: &mut Drops<'_, P>) -> Enqueued {
+        let (class, outcome) = self.children.enqueue(now, packet, drops);
+        if outcome != Enqueued::Dropped {
+            self.turns.join(class);
+        }
+        outcome
+    }
+
+    fn dequeue(&mut self, now: Time, drops: &mut Drops<'_, P>) -> Option<Dequeued<P>> {
+        self.children.settle(now);
+        self.turns.dequeue(&mut self.children, now, drops)
+    }
+
+    fn set_rate(&mut self, now: Time, rate: Rate) {
+        self.children.set_rate(now, rate);
+    }
+
+    fn set_shares(&mut self, _now: Time, shares: &[u64]) {
+        self.turns.quanta.copy_from_slice(shares);
+    }
+
+    of_children!();
+}
+
+/// The turns of the classes of a scheduler, or of some of them.
+pub(crate) struct Turns {
+    /// Bytes on the wire that each class may send a turn.
+    pub quanta: Box<[u64]>,
     deficits: Box<[u64]>,
     /// Classes with packets, in the order of their turns.
     active: VecDeque<u8>,
@@ -139,40 +154,43 @@ pub struct Drr<P: Packet + Send> {
     has_quantum: bool,
 }
 
-impl<P: Packet + Send> Drr<P> {
-    fn next_turn(&mut self) {
-        self.active.rotate_left(1);
-        self.has_quantum = false;
+impl Turns {
+    /// For classes with these quanta, bytes on the wire.
+    pub fn new(quanta: impl Iterator<Item = u64>) -> Turns {
+        let quanta: Box<[u64]> = quanta.collect();
+        Turns {
+            deficits: vec![0; quanta.len()].into(),
+            active: VecDeque::with_capacity(quanta.len()),
+            quanta,
+            listed: 0,
+            has_quantum: false,
+        }
     }
 
-    fn leave(&mut self, class: usize) {
-        self.active.pop_front();
-        self.listed &= !(1 << class);
-        self.deficits[class] = 0;
-        self.has_quantum = false;
-    }
-}
-
-impl<P: Packet + Send> Qdisc<P> for Drr<P> {
-    fn enqueue(&mut self, now: Time, packet: P, drops: &mut Drops<'_, P>) -> Enqueued {
-        let (class, outcome) = self.children.enqueue(now, packet, drops);
-        if outcome != Enqueued::Dropped && self.listed >> class & 1 == 0 {
+    /// Takes note of a packet of `class` that waits.
+    #[inline]
+    pub fn join(&mut self, class: usize) {
+        if self.listed >> class & 1 == 0 {
             self.listed |= 1 << class;
             self.active.push_back(class as u8);
         }
-        outcome
     }
 
-    fn dequeue(&mut self, now: Time, drops: &mut Drops<'_, P>) -> Option<Dequeued<P>> {
-        self.children.settle(now);
+    /// The next packet of the classes that take turns.
+    pub fn dequeue<P: Packet + Send>(
+        &mut self,
+        children: &mut Children<P>,
+        now: Time,
+        drops: &mut Drops<'_, P>,
+    ) -> Option<Dequeued<P>> {
         let mut held = 0u64;
         loop {
             if held == self.listed {
                 return None;
             }
             let class = usize::from(*self.active.front()?);
-            let Some(bytes) = self.children.peek(class, now, drops) else {
-                if self.children.occupied() >> class & 1 == 0 {
+            let Some(bytes) = children.peek(class, now, drops) else {
+                if children.occupied() >> class & 1 == 0 {
                     self.leave(class);
                 } else {
                     // Its queue holds its packets back: it has no turn, and gets no quantum.
@@ -190,17 +208,23 @@ impl<P: Packet + Send> Qdisc<P> for Drr<P> {
                 continue;
             }
             self.deficits[class] -= u64::from(bytes);
-            let next = self.children.dequeue(class, now, drops);
-            if self.children.occupied() >> class & 1 == 0 {
+            let next = children.dequeue(class, now, drops);
+            if children.occupied() >> class & 1 == 0 {
                 self.leave(class);
             }
             return next;
         }
     }
 
-    fn set_rate(&mut self, now: Time, rate: Rate) {
-        self.children.set_rate(now, rate);
+    fn next_turn(&mut self) {
+        self.active.rotate_left(1);
+        self.has_quantum = false;
     }
 
-    of_children!();
+    fn leave(&mut self, class: usize) {
+        self.active.pop_front();
+        self.listed &= !(1 << class);
+        self.deficits[class] = 0;
+        self.has_quantum = false;
+    }
 }

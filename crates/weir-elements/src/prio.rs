@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use weir_units::{Rate, Stream, Time};
 
 use crate::children::{Children, bits, of_children};
-use crate::classes::{self, DSCP, FLOWS, Members, PORT, QUEUE, SIZE, class_plan};
+use crate::classes::{self, DSCP, FLOWS, Members, PORT, QUEUE, SIZE, class_plan, scheduler_plan};
 use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, key};
 use crate::qdisc::{AtDeparture, Drops};
 use crate::{Dequeued, Enqueued, Limit, Packet, Port, Qdisc, Queue};
@@ -58,17 +58,7 @@ impl QueuePlan for PrioQueue {
         &[FORM],
     );
 
-    fn limit(&self) -> &Limit {
-        &self.limit
-    }
-
-    fn limit_mut(&mut self) -> &mut Limit {
-        &mut self.limit
-    }
-
-    fn depth(&self) -> usize {
-        classes::depth(&self.classes)
-    }
+    scheduler_plan!();
 
     fn validate(&self, at: &str) -> Result<(), Fault> {
         classes::validate(&self.classes, at)

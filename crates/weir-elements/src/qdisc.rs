@@ -142,6 +142,12 @@ pub trait Qdisc<P: Packet>: Send {
     /// Changes the rate of the transmitter from `now` on.
     fn set_rate(&mut self, now: Time, rate: Rate);
 
+    /// Gives each class a new share from the next packet on: its weight in millionths, or its quantum in bytes. A queue
+    /// whose classes have no shares does nothing.
+    fn set_shares(&mut self, now: Time, shares: &[u64]) {
+        let _ = (now, shares);
+    }
+
     /// The instant of the next [`dequeue`](Qdisc::dequeue) after one at `now` returned none although packets wait, as
     /// with a shaper. None if waiting packets may leave at any time.
     fn held_until(&self, now: Time) -> Option<Time> {

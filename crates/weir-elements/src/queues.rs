@@ -58,6 +58,21 @@ macro_rules! queues {
                 }
             }
 
+            /// Checks new shares of its classes; `at` is their place in the plan.
+            ///
+            /// # Errors
+            /// Its classes have no shares, or not as many; or the queue would be invalid with these.
+            pub fn validate_shares(&self, shares: &[u64], at: &str) -> Result<(), Fault> {
+                let mut changed = self.clone();
+                let fits = match &mut changed {
+                    $(Queue::$arrival(queue) => queue.set_shares(shares),)+
+                    $(Queue::$departure(queue) => queue.set_shares(shares),)+
+                };
+                let problem = format!("the queue of the link has no {} classes with shares", shares.len());
+                crate::declare::check(fits, || at.into(), problem)?;
+                changed.validate(at)
+            }
+
             /// The declaration of its discipline.
             pub fn info(&self) -> ElementInfo {
                 match self {
@@ -216,6 +231,14 @@ macro_rules! queues {
                     AnyQdisc::Admission(queue) => queue.set_rate(now, rate),
                     $(AnyQdisc::$departure(queue) => queue.set_rate(now, rate),)+
                     AnyQdisc::Own(queue) => queue.set_rate(now, rate),
+                }
+            }
+
+            fn set_shares(&mut self, now: Time, shares: &[u64]) {
+                match self {
+                    AnyQdisc::Admission(queue) => queue.set_shares(now, shares),
+                    $(AnyQdisc::$departure(queue) => queue.set_shares(now, shares),)+
+                    AnyQdisc::Own(queue) => queue.set_shares(now, shares),
                 }
             }
         }

@@ -24,7 +24,9 @@ queues! {
         Wrr = wrr::WrrQueue;
         Prio = prio::PrioQueue;
         Drr = drr::DrrQueue;
+        Ets = ets::EtsQueue;
         Wfq = wfq::WfqQueue;
+        Htb = htb::HtbQueue;
         Tbf = tbf::TbfQueue;
         Police = police::PoliceQueue;
     }

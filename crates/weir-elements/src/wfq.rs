@@ -16,6 +16,8 @@
 //!
 //! Virtual time has 1/65536 of a bit as its unit; finishes are rounded up. A link that runs idle starts anew.
 //!
+//! After a change of the weights, a packet whose times are known keeps them.
+//!
 //! The scheduler must know the size of a class's next packet, so it takes it out of the class's queue ahead of time; an
 //! active queue decides on it then.
 //!
@@ -26,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use weir_units::{Rate, Stream, Time};
 
 use crate::children::{Children, bits, of_children};
-use crate::classes::{self, DSCP, FLOWS, Members, PORT, QUEUE, SIZE, WHOLE_PPM, class_plan};
+use crate::classes::{self, DSCP, FLOWS, Members, PORT, QUEUE, SIZE, class_plan, scheduler_plan};
 use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, key};
 use crate::qdisc::{AtDeparture, Drops};
 use crate::{Dequeued, Enqueued, Limit, Packet, Port, Qdisc, Queue};
@@ -90,25 +92,13 @@ impl QueuePlan for WfqQueue {
         &[FORM],
     );
 
-    fn limit(&self) -> &Limit {
-        &self.limit
-    }
-
-    fn limit_mut(&mut self) -> &mut Limit {
-        &mut self.limit
-    }
-
-    fn depth(&self) -> usize {
-        classes::depth(&self.classes)
-    }
+    scheduler_plan!(weight_ppm);
 
     fn validate(&self, at: &str) -> Result<(), Fault> {
         for (i, class) in self.classes.iter().enumerate() {
             check(class.weight_ppm > 0, || format!("{at}.classes[{i}].weight_ppm"), "must not be zero")?;
         }
-        let sum: u64 = self.classes.iter().map(|class| u64::from(class.weight_ppm)).sum();
-        let problem = format!("the weights add up to {sum} millionths, more than the whole link");
-        check(sum <= u64::from(WHOLE_PPM), || format!("{at}.classes"), problem)?;
+        classes::check_weights(self.classes.iter().map(|class| class.weight_ppm), at)?;
         classes::validate(&self.classes, at)
     }
 }
@@ -224,6 +214,11 @@ impl<P: Packet + Send> Qdisc<P> for Wfq<P> {
     fn set_rate(&mut self, now: Time, rate: Rate) {
         self.service.rate = rate;
         self.children.set_rate(now, rate);
+    }
+
+    fn set_shares(&mut self, _now: Time, shares: &[u64]) {
+        self.weights.copy_from_slice(shares);
+        self.total = shares.iter().sum();
     }
 
     of_children!();

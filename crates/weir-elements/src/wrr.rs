@@ -16,6 +16,8 @@
 //! others left owes no more. A credit of zero counts as negative: the share was served. Classes at the same step of the
 //! order take turns, packet by packet.
 //!
+//! New weights count from the instant of the change; credits stay as they are.
+//!
 //! Among classes that always have packets, each gets its weight within `burst` and a packet, over any time. Bandwidth
 //! that no positive credit uses goes by priority. The link is never idle while a packet may leave.
 //!
@@ -27,7 +29,7 @@ use weir_units::{Rate, Stream, Time};
 
 use crate::bucket::BitClock;
 use crate::children::{Children, next_bit, of_children};
-use crate::classes::{self, DSCP, FLOWS, Members, PORT, QUEUE, SIZE, WHOLE_PPM, class_plan};
+use crate::classes::{self, DSCP, FLOWS, Members, PORT, QUEUE, SIZE, WHOLE_PPM, class_plan, scheduler_plan};
 use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, key};
 use crate::qdisc::{AtDeparture, Drops};
 use crate::{Dequeued, Enqueued, Limit, Packet, Port, Qdisc, Queue};
@@ -113,24 +115,12 @@ impl QueuePlan for WrrQueue {
         &[FORM],
     );
 
-    fn limit(&self) -> &Limit {
-        &self.limit
-    }
-
-    fn limit_mut(&mut self) -> &mut Limit {
-        &mut self.limit
-    }
-
-    fn depth(&self) -> usize {
-        classes::depth(&self.classes)
-    }
+    scheduler_plan!(weight_ppm);
 
     fn validate(&self, at: &str) -> Result<(), Fault> {
         check(self.burst_bytes > 0, || format!("{at}.burst_bytes"), "must not be zero")?;
         check(self.burst_bytes < 1 << 40, || format!("{at}.burst_bytes"), "must be below 1 TiB")?;
-        let sum: u64 = self.classes.iter().map(|class| u64::from(class.weight_ppm)).sum();
-        let problem = format!("the weights add up to {sum} millionths, more than the whole link");
-        check(sum <= u64::from(WHOLE_PPM), || format!("{at}.classes"), problem)?;
+        classes::check_weights(self.classes.iter().map(|class| class.weight_ppm), at)?;
         classes::validate(&self.classes, at)
     }
 }
@@ -234,6 +224,11 @@ impl<P: Packet + Send> Qdisc<P> for Wrr<P> {
         self.earn(now);
         self.clock.rate = rate;
         self.children.set_rate(now, rate);
+    }
+
+    fn set_shares(&mut self, now: Time, shares: &[u64]) {
+        self.earn(now);
+        self.weights = shares.iter().map(|&share| share as i64).collect();
     }
 
     of_children!();

@@ -431,6 +431,11 @@ impl<P: Record> Link<P> {
                 let Discipline::Evented(evented) = &mut self.discipline else { return false };
                 return evented.set_rate(at, Rate::from_bps(*rate_bps));
             }
+            ChangeKind::Shares { shares } => {
+                if let Discipline::Evented(evented) = &mut self.discipline {
+                    evented.qdisc.set_shares(at, shares);
+                }
+            }
             ChangeKind::Delay { delay } => {
                 if let DelayStage::Varying(line) = &mut self.delay {
                     line.change(delay);

@@ -187,28 +187,8 @@ impl ClassStats {
             let mut rows = Vec::new();
             bins.roll(until);
             bins.drain(until, &mut rows);
-            table.extend(rows.into_iter().map(|row| class_row(class, row)));
+            table.extend(rows.into_iter().map(|row| ClassRow::of(class, row)));
         }
-    }
-}
-
-fn class_row(class: u32, row: LinkRow) -> ClassRow {
-    ClassRow {
-        time_ns: row.time_ns,
-        link: row.link,
-        class,
-        in_packets: row.in_packets,
-        in_bytes: row.in_bytes,
-        out_packets: row.out_packets,
-        out_bytes: row.out_bytes,
-        drop_packets: row.drop_packets,
-        drop_bytes: row.drop_bytes,
-        mark_packets: row.mark_packets,
-        queue_bytes: row.queue_bytes,
-        queue_packets: row.queue_packets,
-        queue_max_bytes: row.queue_max_bytes,
-        queue_delay_ns: row.queue_delay_ns,
-        queue_delay_max_ns: row.queue_delay_max_ns,
     }
 }
 

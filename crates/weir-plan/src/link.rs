@@ -74,4 +74,9 @@ pub enum ChangeKind {
         /// New losses; none switches them off.
         loss: Option<Loss>,
     },
+    /// New shares of the classes of the link's scheduler, from the next packet that it chooses.
+    Shares {
+        /// For each of its classes the weight in millionths, or the quantum in bytes.
+        shares: Vec<u64>,
+    },
 }

@@ -67,6 +67,10 @@ impl Plan {
                 ChangeKind::Rate { .. } | ChangeKind::Loss { loss: None } => {}
                 ChangeKind::Loss { loss: Some(loss) } => loss.validate(&format!("changes[{i}].change.loss"))?,
                 ChangeKind::Delay { delay } => delay.validate(&format!("changes[{i}].change.delay"))?,
+                ChangeKind::Shares { shares } => {
+                    let queue = &self.links[change.link as usize].queue;
+                    queue.validate_shares(shares, &format!("changes[{i}].change.shares"))?;
+                }
             }
         }
         check(self.changes.is_sorted_by_key(|c| c.at_ns), || "changes".into(), "must be in the order of their time")?;

@@ -15,6 +15,6 @@ mod token;
 
 pub use job::{Command, End, Host, Job, JobError};
 pub use message::{ColumnType, Message, Outbox, Program, append_table};
-pub use queues::{LinkQueue, QueuesJob};
+pub use queues::{ClassQueue, LinkQueue, QueuesJob};
 pub use start::{Clock, Start};
 pub use token::Token;

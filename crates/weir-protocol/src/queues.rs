@@ -41,6 +41,19 @@ pub struct LinkQueue {
     /// Index of the 32-bit word with the number of marked packets in the discipline's own statistics; none: it marks
     /// no packets.
     pub marks_word: Option<u32>,
+    /// The queues of its classes, in the order of table `classes`; empty: its queue has no classes.
+    #[serde(default)]
+    pub classes: Vec<ClassQueue>,
+}
+
+/// The discipline that is the queue of a class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassQueue {
+    /// Its handle: `10:` is `0x10_0000`.
+    pub handle: u32,
+    /// As that of the link.
+    pub marks_word: Option<u32>,
 }
 
 impl QueuesJob {
@@ -71,7 +84,8 @@ mod tests {
             "version": 1, "end_ns": 10, "interval_ns": 5,
             "queues": [{
                 "link": 0, "netns": "/run/netns/weir-a", "device": "weir0", "overhead_bytes": 38, "mtu_bytes": 1500,
-                "rate_bps": 10_000_000, "flow": null, "marks_word": 3
+                "rate_bps": 10_000_000, "flow": null, "marks_word": 3,
+                "classes": [{"handle": 0x10_0000, "marks_word": null}]
             }]
         })
     }
@@ -86,6 +100,7 @@ mod tests {
     fn a_job_is_read_and_a_refusal_says_where() {
         let read = QueuesJob::from_json(&job().to_string()).expect("a good job");
         assert_eq!((read.queues[0].flow, read.queues[0].marks_word), (None, Some(3)));
+        assert_eq!(read.queues[0].classes, [ClassQueue { handle: 16 << 16, marks_word: None }]);
         assert_eq!(refusal("/version", json!(2)), "job.version: 2 is not known here; expected 1");
         assert_eq!(refusal("/queues/0/rate_bps", json!(0)), "job.queues[0].rate_bps: 0; expected a positive rate");
         assert!(refusal("/queues/0/overhead_bytes", json!(-1)).starts_with("job: "));

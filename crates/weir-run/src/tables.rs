@@ -127,6 +127,29 @@ table! {
     }
 }
 
+impl ClassRow {
+    /// The row of a class whose packets alone are counted in `row`.
+    pub fn of(class: u32, row: LinkRow) -> ClassRow {
+        ClassRow {
+            time_ns: row.time_ns,
+            link: row.link,
+            class,
+            in_packets: row.in_packets,
+            in_bytes: row.in_bytes,
+            out_packets: row.out_packets,
+            out_bytes: row.out_bytes,
+            drop_packets: row.drop_packets,
+            drop_bytes: row.drop_bytes,
+            mark_packets: row.mark_packets,
+            queue_bytes: row.queue_bytes,
+            queue_packets: row.queue_packets,
+            queue_max_bytes: row.queue_max_bytes,
+            queue_delay_ns: row.queue_delay_ns,
+            queue_delay_max_ns: row.queue_delay_max_ns,
+        }
+    }
+}
+
 table! {
     /// Table `delays`.
     Delays / DelayRow {

@@ -41,7 +41,7 @@ _MAC = "02:00:00:00:00:01"
 """Address of every device. So the kernel, which without ARP takes its own for that of every neighbour, is right."""
 _HEADER = 14
 """Bytes of an Ethernet header, which the length of a packet includes where it is queued."""
-_LOSSES, _RATE, _QUEUE, _BAND = "1:", "2:", "3:", "4:"
+_LOSSES, _RATE = "1:", "2:"
 """Handles of the disciplines of a link, by which ``weir-agent queues`` tells them apart."""
 _TTL = 255
 _WORTH_NS = 50_000
@@ -68,6 +68,8 @@ class Bottleneck:
     """The flow whose packets all are that it can lose; none if there are several."""
     marks_word: int | None
     """Where its discipline counts marks (:attr:`weir.queues.Discipline.marks_word`)."""
+    classes: tuple[qdiscs.Leaf, ...] = ()
+    """The queues of its classes."""
 
     def to_job(self) -> dict[str, Any]:
         """As the program that reads their counters is told."""
@@ -80,6 +82,7 @@ class Bottleneck:
             "rate_bps": self.rate_bps,
             "flow": self.flow,
             "marks_word": self.marks_word,
+            "classes": [{"handle": leaf.handle << 16, "marks_word": leaf.marks_word} for leaf in self.classes],
         }
 
 
@@ -141,7 +144,7 @@ def _link_obstacle(link: Link) -> str | None:
         return f"delay: {why}"
     if link.loss is not None and (why := loss_model(link.loss).obstacle(link.loss)) is not None:
         return f"loss: {why}"
-    why = qdiscs.obstacle(link)
+    why = qdiscs.obstacle(link, on_wire=True)
     return None if why is None else f"queue: {why}"
 
 
@@ -169,7 +172,7 @@ def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
     up += [("ip", "-n", host.namespace, "address", "add", f"{host.address}/32", "dev", host.device) for host in hosts]
     up += _routing(plan, ends, names, bare)
     for end in ends.values():
-        up += _disciplines(plan, end, names, slack_ns)
+        up += _disciplines(plan, end, names, slack_ns, bare.first_port)
     down = tuple(("ip", "netns", "del", name) for name in names.values())
     recorded = [number for number in recorded_links(plan) if number in ends]
     bottlenecks = tuple(_bottleneck(plan, ends[number], names) for number in recorded)
@@ -322,7 +325,7 @@ def _route(namespace: str, target: Host, end: _End, words: list[str]) -> Command
 # Disciplines ---------------------------------------------------------------------------------------------------------
 
 
-def _disciplines(plan: Plan, end: _End, names: Mapping[int, str], slack_ns: int) -> Iterator[Command]:
+def _disciplines(plan: Plan, end: _End, names: Mapping[int, str], slack_ns: int, first_port: int) -> Iterator[Command]:
     link = end.link
     sizes = ("stab", "overhead", str(link.overhead_bytes - _HEADER), "linklayer", "ethernet")
     qdisc = ("tc", "-n", names[link.from_], "qdisc", "add", "dev", end.device)
@@ -332,13 +335,10 @@ def _disciplines(plan: Plan, end: _End, names: Mapping[int, str], slack_ns: int)
         limit = ("limit", str(_SPARE))
         yield (*qdisc, "root", "handle", _LOSSES, *sizes, "netem", *limit, *loss_model(link.loss).netem(link.loss))
         yield (*qdisc, "parent", f"{_LOSSES}1", "handle", _RATE, *_bucket(link, slack_ns))
-    parent = f"{_RATE}1"
-    if queues.of(link.queue).ages_when_empty:
-        # A token bucket dequeues only packets that it has seen in the queue. RED would never learn that it is empty, so
-        # that its average would not decay. A band of strict priority in between dequeues whenever the bucket looks.
-        yield (*qdisc, "parent", parent, "handle", _BAND, "ets", "bands", "1", "strict", "1")
-        parent = f"{_BAND}1"
-    yield (*qdisc, "parent", parent, "handle", _QUEUE, *qdiscs.arguments(link, on_wire=True).split())
+    # A token bucket dequeues only packets that it has seen in the queue. RED would never learn that it is empty, so its
+    # average would not decay. A band of strict priority in between dequeues whenever the bucket looks.
+    made = qdiscs.commands(link, f"parent {_RATE}1", first_port, on_wire=True, in_bucket=True)
+    yield from (("tc", "-n", names[link.from_], what, "add", "dev", end.device, *words.split()) for what, words in made)
     if _delayed_ns(plan, end.number) >= _WORTH_NS:
         yield from _delay_line(plan, end, names[link.to])
 
@@ -393,6 +393,7 @@ def _bottleneck(plan: Plan, end: _End, names: Mapping[int, str]) -> Bottleneck:
         facts.rate_bps,
         only,
         queues.of(facts.queue).marks_word,
+        qdiscs.leaves(facts),
     )
 
 

@@ -14,7 +14,7 @@ from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Ints, Series, Values
 from weir.metrics.throughput import capacity_bps
 from weir.metrics.window import Window, class_number
-from weir.plan import queue_classes
+from weir.plan import queue_changes, queue_classes
 from weir.run import Link
 
 __all__: list[str] = []
@@ -75,13 +75,8 @@ def class_share(window: Window, *, class_: str) -> Series:
 
     The shares of all classes add up to ``utilisation``.
     """
-    found = []
-    for link, ends, rate in _wire(window, class_):
-        capacity = capacity_bps(window, ends, link.id)
-        share = np.full(len(rate), np.nan)
-        np.divide(rate, capacity, out=share, where=capacity > 0)
-        found.append((link, ends, share))
-    return _series(found)
+    wire = _wire(window, class_)
+    return _series([(link, ends, _over(rate, capacity_bps(window, ends, link.id))) for link, ends, rate in wire])
 
 
 @metric(
@@ -103,16 +98,31 @@ def class_efficiency(window: Window, *, class_: str) -> Series:
     ``qef`` counts payload instead, which cannot reach 1. The allocations of the paper's table 1 are filled to 100 %, so
     its figures compare with this metric. Raises MetricError if the scheduler guarantees the class no share.
     """
-    found = []
-    for link, ends, rate in _wire(window, class_):
-        _, weight = queue_classes(link.typed.queue)[class_number(link, class_)]
-        if not weight:
-            raise MetricError(f"class {class_!r} of link {link.name!r} has no guaranteed share")
-        capacity = capacity_bps(window, ends, link.id) * (weight / _WHOLE_PPM)
-        share = np.full(len(rate), np.nan)
-        np.divide(rate, capacity, out=share, where=capacity > 0)
-        found.append((link, ends, share))
-    return _series(found)
+    wire = _wire(window, class_)
+    return _series(
+        [(link, ends, _over(rate, _guaranteed_bps(window, link, class_, ends))) for link, ends, rate in wire]
+    )
+
+
+def _over(rate: Floats, capacity: Floats) -> Floats:
+    """A rate over a capacity; not a number where that is 0."""
+    share = np.full(len(rate), np.nan)
+    np.divide(rate, capacity, out=share, where=capacity > 0)
+    return share
+
+
+def _guaranteed_bps(window: Window, link: Link, name: str, ends: Ints) -> Floats:
+    """The rate that a class is guaranteed at the instants ``ends``, including changes of the weights."""
+    number = class_number(link, name)
+    weights = np.zeros(len(ends))
+    for at_ns, queue in queue_changes(window.plan.typed, link.id):
+        _, weight = queue_classes(queue)[number]
+        if weight is None:
+            raise MetricError(f"class {name!r} of link {link.name!r} has no guaranteed share")
+        weights[ends > at_ns] = weight / _WHOLE_PPM
+    if not weights.any():
+        raise MetricError(f"class {name!r} of link {link.name!r} has no guaranteed share")
+    return capacity_bps(window, ends, link.id) * weights
 
 
 @metric(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weir.plan._types import (
     CbrSource,
@@ -17,6 +18,7 @@ from weir.plan._types import (
     Plan,
     Queue,
     RateChange,
+    SharesChange,
     TcpTransport,
     Transport,
 )
@@ -38,6 +40,7 @@ __all__ = [
     "packet_bytes",
     "payload_bytes",
     "queue_bytes",
+    "queue_changes",
     "queue_classes",
     "queue_packets",
     "recorded_links",
@@ -137,6 +140,23 @@ def queue_classes(queue: Queue) -> tuple[tuple[str, int | None], ...]:
             share = None if weight is None or part is None else weight * part // 1_000_000
             found.append((f"{one.name}.{name}", share))
     return tuple(found)
+
+
+def queue_changes(plan: Plan, link: int) -> tuple[tuple[int, Queue], ...]:
+    """The queue of a link at the begin, and after each change of the shares of its classes: instants and queues."""
+    queue = plan.links[link].queue
+    found = [(0, queue)]
+    for entry in plan.changes:
+        if entry.link == link and isinstance(entry.change, SharesChange):
+            pairs = zip(getattr(queue, "classes", ()), entry.change.shares, strict=False)
+            queue = replace(queue, classes=tuple(_with_share(one, share) for one, share in pairs))
+            found.append((entry.at_ns, queue))
+    return tuple(found)
+
+
+def _with_share(one: Struct, share: int) -> Struct:
+    """A class with another weight or quantum."""
+    return replace(one, **{"weight_ppm" if hasattr(one, "weight_ppm") else "quantum_bytes": share})
 
 
 def queue_packets(queue: Queue, packet: int) -> int:

@@ -26,10 +26,14 @@ __all__ = [
     "EmulLinks",
     "EmulOffload",
     "EmulOptions",
+    "EtsClass",
+    "EtsQueue",
     "FixedDelay",
     "Flow",
     "FqCodelQueue",
     "GilbertElliottLoss",
+    "HtbClass",
+    "HtbQueue",
     "JitterDelay",
     "LabLinks",
     "LabOptions",
@@ -62,6 +66,7 @@ __all__ = [
     "Report",
     "Role",
     "Sender",
+    "SharesChange",
     "Source",
     "Stack",
     "StartedReady",
@@ -191,7 +196,14 @@ class LossChange(Struct, frozen=True, kw_only=True, tag_field="kind", tag="loss"
     """New losses; none switches them off."""
 
 
-ChangeKind: TypeAlias = RateChange | DelayChange | LossChange
+class SharesChange(Struct, frozen=True, kw_only=True, tag_field="kind", tag="shares"):
+    """New shares of the classes of the link's scheduler, from the next packet that it chooses."""
+
+    shares: tuple[UInt64, ...]
+    """For each of its classes the weight in millionths, or the quantum in bytes."""
+
+
+ChangeKind: TypeAlias = RateChange | DelayChange | LossChange | SharesChange
 """Kinds of changes. Packets already in the delay line keep their delay."""
 
 
@@ -234,6 +246,42 @@ class Members(Struct, frozen=True, kw_only=True):
     """Indices of flows; they come before code points."""
     rest: bool = False
     """Whether it has the packets that belong to no other class."""
+
+
+class EtsClass(Struct, frozen=True, kw_only=True):
+    """A class of enhanced transmission selection."""
+
+    members: Members = Members()
+    """Its packets."""
+    name: str
+    """Its name."""
+    quantum_bytes: UInt64
+    """Bytes on the wire that it may send a round, if it is not strict."""
+    queue: Queue
+    """Its queue."""
+    strict: bool = False
+    """Whether it is served before all classes that are not."""
+
+
+class HtbClass(Struct, frozen=True, kw_only=True):
+    """A class of hierarchical token buckets."""
+
+    burst_bytes: UInt64
+    """Size of both buckets, on the wire."""
+    ceil_bps: UInt64 | None = None
+    """Its rate with what it borrows, on the wire; none: its guaranteed rate."""
+    members: Members = Members()
+    """Its packets."""
+    name: str
+    """Its name."""
+    priority: UInt32
+    """Who borrows first; 0 is highest. That of leaves counts."""
+    quantum_bytes: UInt64
+    """Bytes on the wire that it may send a turn, among leaves of the same priority and lender's level."""
+    queue: Queue
+    """Its queue; another hierarchy is the tree of its classes."""
+    rate_bps: UInt64
+    """Its guaranteed rate, on the wire."""
 
 
 class Limit(Struct, frozen=True, kw_only=True):
@@ -389,6 +437,15 @@ class DrrQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="drr"):
     """Hard limit over all classes."""
 
 
+class EtsQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ets"):
+    """Enhanced transmission selection (IEEE 802.1Q-2018, section 37.3)."""
+
+    classes: tuple[EtsClass, ...]
+    """The classes; the strict ones are served in this order."""
+    limit: Limit
+    """Hard limit over all classes."""
+
+
 class WfqQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="wfq"):
     """Weighted fair queueing, WF2Q+ (Bennett and Zhang 1997)."""
 
@@ -396,6 +453,17 @@ class WfqQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="wfq"):
     """The classes."""
     limit: Limit
     """Hard limit over all classes."""
+
+
+class HtbQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="htb"):
+    """Hierarchical token buckets."""
+
+    classes: tuple[HtbClass, ...]
+    """The classes."""
+    limit: Limit
+    """Hard limit over all classes, in the outermost hierarchy."""
+    rate_bps: UInt64 | None = None
+    """Rate of all classes together, on the wire; none: that of the link. In a class, that class has it."""
 
 
 class TbfQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="tbf"):
@@ -441,7 +509,9 @@ Queue: TypeAlias = (
     | WrrQueue
     | PrioQueue
     | DrrQueue
+    | EtsQueue
     | WfqQueue
+    | HtbQueue
     | TbfQueue
     | PoliceQueue
 )

@@ -13,11 +13,12 @@ from functools import cache
 from weir.plan import Queue, kind_of
 from weir.queues._classes import children, inner
 from weir.queues._declared import Element, Form, Key, elements
-from weir.queues._discipline import Discipline, Written
+from weir.queues._discipline import Below, Discipline, Written
 
 __all__ = [
     "DEFAULT",
     "QUEUES",
+    "Below",
     "Discipline",
     "Element",
     "Form",
@@ -40,7 +41,9 @@ QUEUES: dict[str, str] = {
     "wrr": "weir.queues.wrr:Wrr",
     "prio": "weir.queues.prio:Prio",
     "drr": "weir.queues.drr:Drr",
+    "ets": "weir.queues.ets:Ets",
     "wfq": "weir.queues.wfq:Wfq",
+    "htb": "weir.queues.htb:Htb",
     "tbf": "weir.queues.tbf:Tbf",
     "police": "weir.queues.police:Police",
 }

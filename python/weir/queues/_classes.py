@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from weir.plan import Link, queue_bytes, wire_bytes
 from weir.queues._declared import Key, elements
-from weir.queues._discipline import Discipline, Written
+from weir.queues._discipline import Below, Discipline, Written
 
-__all__ = ["MAX_DEPTH", "Around", "Scheduler", "check_weights", "children", "inner", "limit_bytes"]
+__all__ = ["MAX_DEPTH", "Around", "Scheduler", "check_weights", "children", "default_band", "inner", "limit_bytes"]
 
 _CODE_POINTS = 64
 _MAX_CLASSES = 64
@@ -19,6 +20,9 @@ _WHOLE_PPM = 1_000_000
 
 class Scheduler(Discipline):
     """A queue with a queue for each class of packets."""
+
+    most_classes: ClassVar[int | None] = None
+    """Most classes that the kernel's scheduler has; ``None``: any number."""
 
     def fields(self, written: Written) -> Mapping[str, Any]:
         given = written.named("classes")
@@ -36,6 +40,30 @@ class Scheduler(Discipline):
 
     def check(self, written: Written, classes: Mapping[str, Written]) -> None:
         """Reports what only this kind of scheduler refuses."""
+
+    def obstacle(self, link: Link) -> str | None:
+        if not self.names:
+            return super().obstacle(link)
+        many = len(children(link.queue))
+        if self.most_classes is not None and many > self.most_classes:
+            return f"{self.kind} of {many} classes (the kernel has {self.most_classes} at most)"
+        # The kernel's schedulers have no limit of their own.
+        full = wire_bytes(link, link.mtu_bytes)
+        sizes = [queue_bytes(one.queue, full) or 0 for one in children(link.queue)]
+        common = queue_bytes(link.queue, full)
+        if common is not None and common < sum(sizes):
+            return f"a limit over all classes of {self.kind}, less than the sum of theirs"
+        return None
+
+    def below(self, link: Link) -> tuple[Below, ...]:
+        return tuple(
+            Below(one.queue, minor, one.name, one.members, self.class_words(one))
+            for minor, one in enumerate(children(link.queue), 1)
+        )
+
+    def class_words(self, one: Any) -> str:
+        """A class as arguments of ``tc class add``; empty: the kernel's scheduler makes its classes itself."""
+        return ""
 
     def _class_plan(self, name: str, written: Written) -> dict[str, Any]:
         own = [key for key in self.class_keys if not key.field.startswith("members.") and key.type != "queue"]
@@ -85,6 +113,11 @@ def check_weights(written: Written, classes: Mapping[str, Written]) -> None:
     total = sum(one.values["weight"] for one in classes.values())
     if total > _WHOLE_PPM:
         raise written.error("classes", f"the weights add up to {total / 10_000:g} %; expected 100 % at most")
+
+
+def default_band(queue: Any) -> int:
+    """Number of the class with the packets that no filter names, from 0."""
+    return next((number for number, one in enumerate(children(queue)) if one.members.rest), 0)
 
 
 def children(queue: Any) -> tuple[Any, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from weir.plan import Link, Mark, queue_bytes, queue_packets, wire_bytes
+from weir.plan import Link, Mark, Members, Queue, queue_bytes, queue_packets, wire_bytes
 from weir.queues._declared import Key, elements
 
-__all__ = ["Discipline", "Written", "ecn", "limits", "microseconds", "too_short"]
+__all__ = ["Below", "Discipline", "Written", "ecn", "limits", "microseconds", "too_short"]
 
 _MIN_NS = 1000
 """``tc`` and the disciplines count microseconds."""
@@ -40,11 +41,39 @@ class Written(Protocol):
     def packet_bytes(self) -> int:
         """The largest packet of the link, bytes on the wire."""
 
+    @property
+    def rate_bps(self) -> int:
+        """Rate of the link."""
+
     def error(self, key: str, message: str) -> Exception:
         """Reports a mistake at ``key``, or at the whole mapping without it; returns the exception to raise."""
 
     def warn(self, key: str, message: str) -> None:
         """Reports a value that works but is hardly intended."""
+
+
+@dataclass(frozen=True)
+class Below:
+    """What is below a discipline in the kernel: the queue of a class or of a shaper, or a class with classes."""
+
+    queue: Queue
+    minor: int
+    """Number of its class in the discipline above."""
+    name: str = ""
+    """Name of the class; empty for the only queue of a shaper."""
+    members: Members | None = None
+    """Packets of the class; ``None``: all."""
+    words: str = ""
+    """Arguments of ``tc class add``; empty: the discipline above makes its classes itself."""
+    inner: tuple[Below, ...] = ()
+    """Classes of the same discipline below this one, which then has no queue."""
+
+    def leaves(self) -> Iterator[Below]:
+        """The queues below: itself, or those of its classes."""
+        if not self.inner:
+            yield self
+        for one in self.inner:
+            yield from one.leaves()
 
 
 class Discipline:
@@ -60,6 +89,12 @@ class Discipline:
 
     ages_when_empty: ClassVar[bool] = False
     """Whether its state changes while it is empty, which it notices at a dequeue that finds nothing."""
+    needs_wire_sizes: ClassVar[bool] = False
+    """Whether it computes with the sizes of packets on the wire, besides its limit."""
+    asks_when_empty: ClassVar[bool] = True
+    """Whether it dequeues from the queues below it also when they are empty."""
+    looks_first: ClassVar[bool] = False
+    """Whether it dequeues only packets that it has seen in the queue below it, as token buckets do."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -74,6 +109,10 @@ class Discipline:
     def advise(self, written: Written) -> None:
         """Warns of values that work but are hardly intended."""
 
+    def share_obstacle(self, share: int, packet_bytes: int) -> str | None:
+        """The mistake in a share of a class, its weight in millionths or its quantum in bytes; ``None``: none."""
+        return None
+
     def patience_ns(self, link: Link) -> int | None:
         """Time for which it drops nothing of a burst within its limit; ``None``: unlimited, or not at all."""
         return None
@@ -82,8 +121,12 @@ class Discipline:
         """The property of ``link``'s queue that the kernel's discipline lacks; ``None`` if they are equivalent."""
         return f"a queue {self.kind}, which Linux does not have"
 
+    def below(self, link: Link) -> tuple[Below, ...]:
+        """The queues below it in the kernel, in the order of the plan."""
+        return ()
+
     def arguments(self, link: Link, *, on_wire: bool) -> str:
-        """The kernel's discipline, as arguments of ``tc qdisc``.
+        """The kernel's discipline without those below it, as arguments of ``tc qdisc``.
 
         Args:
             on_wire: It counts bytes on the wire; otherwise IP bytes.

@@ -18,3 +18,6 @@ class Wfq(Scheduler):
         for name, one in classes.items():
             if not one.values["weight"]:
                 raise one.error("weight", f"class `{name}` has weight 0, which is never served; expected more than 0 %")
+
+    def share_obstacle(self, share: int, packet_bytes: int) -> str | None:
+        return None if share else "a weight of 0 is never served; expected more than 0 %"

@@ -186,6 +186,9 @@ def _bounded(plan: plans.Plan) -> Iterator[tuple[str, int, int, int]]:
         yield f"changes[{i}].link", change.link, 0, last
         if isinstance(change.change, plans.RateChange):
             yield f"changes[{i}].change.rate_bps", change.change.rate_bps, 0, _MAX_BPS
+        if isinstance(change.change, plans.SharesChange):
+            for j, share in enumerate(change.change.shares):
+                yield f"changes[{i}].change.shares[{j}]", share, 0, _MAX_BYTES
     for i, line in enumerate(plan.links):
         yield f"links[{i}].rate_bps", line.rate_bps, 1, _MAX_BPS
         yield f"links[{i}].overhead_bytes", line.overhead_bytes, 0, _MAX_PACKET

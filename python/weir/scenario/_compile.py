@@ -11,18 +11,18 @@ from typing import Any
 from weir.language.problem import Invalid, Log, choose, gather
 from weir.language.units import show_duration
 
+from ._changes import changes_plan
 from ._class_members import assign_members
 from ._distribution import draw
 from ._flows import Group, groups_of
-from ._lang_scenario import Body, Change, Instant
-from ._network import Link, Network, delay_plan, loss_plan
+from ._lang_scenario import Body, Instant
+from ._network import Link, Network
 from ._selector import Selector
 from ._topologies import build
 
 __all__ = ["Context", "compile_plan"]
 
 PLAN_VERSION = 1
-MAX_CHANGES = 100_000
 _FIRST_RTO_NS = 1_000_000_000
 _DELAY_ROWS = 16
 """Approximate rows of `delay_bins` per flow and interval."""
@@ -66,7 +66,7 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         "nodes": [{"name": name, "kind": "host" if host else "router"} for name, host in net.nodes],
         "links": [_clocked(link, plan, context.seed) for link, plan in zip(net.links, links, strict=True)],
         "flows": flows,
-        "changes": _changes(body, net, end, log),
+        "changes": changes_plan(body, net, links, end, log),
         "measure": _measure(body, flows, groups, end, log) | {"links": _recorded(body, net)},
         "phases": _phases(body, groups, end, log),
         "methods": body.methods.plan(),
@@ -107,50 +107,6 @@ def _flows(groups: list[Group], end: int, body: Body, log: Log) -> list[dict[str
     if not flows and not log.failed:
         log.warn(body.at("workload"), "no traffic at all: every level is 0")
     return sorted(flows, key=lambda flow: flow["start_ns"])
-
-
-def _changes(body: Body, net: Network, end: int, log: Log) -> list[dict[str, Any]]:
-    """Changes in the order of time, with the delay and jitter of each link tracked through them."""
-    count = sum(len(change.at_) * len(change.link) for change in body.changes)
-    if count > MAX_CHANGES:
-        log.error(body.at("changes"), f"{count} changes are too many; the limit is {MAX_CHANGES}")
-        return []
-    steps = sorted(
-        ((at, i, change) for i, change in enumerate(body.changes) for at in change.at_), key=lambda step: step[:2]
-    )
-    now = {i: (link.delay, link.jitter, link.reorder) for i, link in enumerate(net.links)}
-    plans: list[dict[str, Any]] = []
-    for at, _, change in steps:
-        if at >= end:
-            text = f"a change at {show_duration(at)} never happens: the run ends at {show_duration(end)}"
-            log.warn(change.at("at"), text)
-        for name in change.link:
-            index = net.link_by_name.get(name)
-            if index is None:
-                log.error(change.at("link"), f"there is no link `{name}`{choose(name, net.link_by_name)}")
-                continue
-            plans += [{"at_ns": at, "link": index, "change": kind} for kind in _kinds(change, index, now, log)]
-    return plans
-
-
-def _kinds(change: Change, index: int, now: dict[int, Any], log: Log) -> list[dict[str, Any]]:
-    kinds: list[dict[str, Any]] = []
-    if change.rate is not None:
-        kinds.append({"kind": "rate", "rate_bps": change.rate})
-    if change.jitter is not None and change.reorder is not None:
-        log.error(change.at("reorder"), "`jitter` and `reorder` exclude each other; give one")
-    elif change.delay is not None or change.jitter is not None or change.reorder is not None:
-        delay, jitter, reorder = now[index]
-        delay = change.delay if change.delay is not None else delay
-        if change.jitter is not None or change.reorder is not None:
-            jitter, reorder = change.jitter, change.reorder
-        now[index] = (delay, jitter, reorder)
-        kinds.append({"kind": "delay", "delay": delay_plan(delay, jitter, reorder)})
-    if change.loss is not None:
-        kinds.append({"kind": "loss", "loss": loss_plan(change.loss)})
-    if not kinds and not log.failed:
-        log.error(change.mark, "this changes nothing: give `rate`, `delay`, `jitter`, `reorder` or `loss`")
-    return kinds
 
 
 def _recorded(body: Body, net: Network) -> list[int]:

@@ -30,7 +30,7 @@ from weir.queues import Form, Key, elements
 from ._dscp import DSCP
 from ._selector import SelectorType
 
-__all__ = ["QUEUE_SIZE", "declared", "mappings", "titled", "type_of"]
+__all__ = ["QUEUE_SIZE", "SHARE", "declared", "mappings", "titled", "type_of"]
 
 S = TypeVar("S", bound=Spec)
 
@@ -74,6 +74,7 @@ class _Share:
 
 
 _WHOLE_PPM = 1_000_000
+SHARE = _Share()
 _PLAIN: dict[str, Type[Any]] = {
     "limit": QUEUE_SIZE,
     "at_least": AmountType("packets"),
@@ -88,7 +89,7 @@ _PLAIN: dict[str, Type[Any]] = {
     "code_points": OneOrEach(DSCP, _MAX_CLASSES),
     "queue": _Queue(),
     "rate": RATE,
-    "share": _Share(),
+    "share": SHARE,
     "flows": OneOrEach(SelectorType("an entry of the workload, or flows of it such as `elephants[0..3]`"), _MAX_NAMES),
     "links": OneOrEach(TEXT, _MAX_NAMES),
 }

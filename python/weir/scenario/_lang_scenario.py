@@ -13,7 +13,9 @@ from weir.language.problem import Log
 from weir.language.scalars import BOOLEAN, DELAY, DURATION, RATE, TEXT, Choice, Definitions, Integer, Text
 from weir.language.spec import ListOf, MapOf, OneOrEach, ShapeOf, Spec, Struct, key
 from weir.language.tree import Map, Node, Scalar, describe
+from weir.language.units import Amount
 
+from ._declared import QUEUE_SIZE, SHARE
 from ._lang_commands import WORKLOAD
 from ._lang_links import LOSS, Jitter, Reorder
 from ._lang_methods import Methods
@@ -125,6 +127,12 @@ class Change(Spec):
     jitter: Jitter | None = key(Struct(Jitter), "New jitter.", default=None)
     reorder: Reorder | None = key(Struct(Reorder), "New reordering.", default=None)
     loss: Spec | None = key(LOSS, "New losses; `none` ends them.", default=None)
+    weights: dict[str, int] | None = key(
+        MapOf(SHARE, "the name of a class"), "New weights of classes of the link's scheduler.", default=None
+    )
+    quanta: dict[str, Amount] | None = key(
+        MapOf(QUEUE_SIZE, "the name of a class"), "New quanta of classes of the link's scheduler.", default=None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from ._lang_queues import FORMS, sized
 if TYPE_CHECKING:
     from ._network import Link
 
-__all__ = ["queue_plan"]
+__all__ = ["queue_plan", "resolve"]
 
 _FIRST_RTO_NS = 1_000_000_000
 
@@ -55,7 +55,7 @@ class _Written:
         return {f.name: getattr(self.spec, f.name) for f in fields(self.spec) if f.name not in ("mark", "marks")}
 
     def size_bytes(self, key: str) -> int:
-        return _resolve(getattr(self.spec, key), self.link, self.rtt, self.log, self.spec.at(key))
+        return resolve(getattr(self.spec, key), self.link, self.rtt, self.log, self.spec.at(key))
 
     def each(self, key: str) -> Sequence[_Written]:
         return [_Written(one, self.link, self.rtt, self.log) for one in getattr(self.spec, key)]
@@ -79,6 +79,10 @@ class _Written:
     @property
     def packet_bytes(self) -> int:
         return self.link.mtu + self.link.overhead
+
+    @property
+    def rate_bps(self) -> int:
+        return self.link.rate
 
     def error(self, key: str, message: str) -> Exception:
         return self.log.error(self.spec.at(key), message)
@@ -117,11 +121,11 @@ def _hard_limit(written: _Written, form: Form) -> dict[str, Any]:
     given = [size for size in sizes if size is not None]
     mark = written.spec.at(name)
     link, rtt, log = written.link, written.rtt, written.log
-    greatest = given[0] if len(given) == 1 else max(given, key=lambda size: _resolve(size, link, rtt, log, mark))
+    greatest = given[0] if len(given) == 1 else max(given, key=lambda size: resolve(size, link, rtt, log, mark))
     return _limit(greatest, link, rtt, log, mark)
 
 
-def _resolve(amount: Amount, link: Link, rtt: int | None, log: Log, mark: Mark) -> int:
+def resolve(amount: Amount, link: Link, rtt: int | None, log: Log, mark: Mark) -> int:
     """A size in bytes on the wire of ``link``."""
     match amount.unit:
         case "packets":
@@ -139,7 +143,7 @@ def _resolve(amount: Amount, link: Link, rtt: int | None, log: Log, mark: Mark) 
 def _limit(size: Amount, link: Link, rtt: int | None, log: Log, mark: Mark) -> dict[str, Any]:
     if size.unit == "packets" and size.value > 0:
         return {"bytes": None, "packets": int(size.value)}
-    limit = _resolve(size, link, rtt, log, mark)
+    limit = resolve(size, link, rtt, log, mark)
     packet = link.mtu + link.overhead
     name = link.name.removesuffix(".reverse")  # both directions are one line of the scenario
     if limit == 0:

@@ -2,10 +2,12 @@
 
 use proptest::prelude::*;
 use weir_elements::plan::{
-    CodelQueue, DroptailQueue, DrrQueue, FqCodelQueue, PieQueue, PoliceQueue, PrioQueue, RedQueue, TbfQueue, WfqQueue,
-    WrrQueue,
+    CodelQueue, DroptailQueue, DrrQueue, EtsQueue, FqCodelQueue, HtbQueue, PieQueue, PoliceQueue, PrioQueue, RedQueue,
+    TbfQueue, WfqQueue, WrrQueue,
 };
-use weir_elements::{CodelParams, DrrClass, Limit, Mark, Members, PrioClass, Queue, RedCurve, WfqClass, WrrClass};
+use weir_elements::{
+    CodelParams, DrrClass, EtsClass, HtbClass, Limit, Mark, Members, PrioClass, Queue, RedCurve, WfqClass, WrrClass,
+};
 use weir_elements::{DropReason, Port, Qdisc, Transmitter};
 use weir_units::{Bytes, Rate, Time};
 
@@ -97,6 +99,46 @@ fn drr(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value = Que
     })
 }
 
+/// A strict class before one that takes turns, or two that do.
+fn ets(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value = Queue> {
+    let class = (100u64..20_000, child);
+    (shared_limit(), members(), any::<bool>(), class.clone(), class).prop_map(
+        |(limit, [a, b], strict, first, second)| {
+            let class = |name: &str, members, strict, (quantum_bytes, queue)| EtsClass {
+                name: name.into(),
+                members,
+                strict,
+                quantum_bytes,
+                queue,
+            };
+            let classes = vec![class("a", a, strict, first), class("b", b, false, second)];
+            Queue::Ets(EtsQueue { limit, classes })
+        },
+    )
+}
+
+/// Two classes that may borrow, above or below the load of the [`arrivals`], with or without a limit for both.
+fn htb(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value = Queue> {
+    let rate = 1_000_003u64..100_000_000;
+    let class = (rate.clone(), 0u64..100_000_000, 100u64..20_000, 0u32..3, 100u64..20_000, child);
+    (shared_limit(), prop::option::of(rate), members(), class.clone(), class).prop_map(
+        |(limit, rate_bps, [a, b], first, second)| {
+            let class = |name: &str, members, (rate, more, burst_bytes, priority, quantum_bytes, queue)| HtbClass {
+                name: name.into(),
+                members,
+                rate_bps: rate,
+                ceil_bps: (more > 0).then_some(rate + more),
+                burst_bytes,
+                priority,
+                quantum_bytes,
+                queue,
+            };
+            let classes = vec![class("a", a, first), class("b", b, second)];
+            Queue::Htb(HtbQueue { limit, rate_bps, classes })
+        },
+    )
+}
+
 fn wfq(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value = Queue> {
     let class = (1u32..=500_000, child);
     (shared_limit(), members(), class.clone(), class).prop_map(|(limit, [a, b], first, second)| {
@@ -141,7 +183,9 @@ fn scheduler(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value
         wrr(child.clone()),
         prio(child.clone()),
         drr(child.clone()),
+        ets(child.clone()),
         wfq(child.clone()),
+        htb(child.clone()),
         tbf(child.clone()),
         police(child)
     ]

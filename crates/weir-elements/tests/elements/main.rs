@@ -3,6 +3,7 @@
 mod common;
 mod conservation;
 mod equivalence;
+mod hierarchy;
 mod parameters;
 mod registry;
 mod schedulers;

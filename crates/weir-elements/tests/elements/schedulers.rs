@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use weir_elements::plan::{DroptailQueue, DrrQueue, PrioQueue, RedQueue, TbfQueue, WfqQueue, WrrQueue};
+use weir_elements::plan::{DroptailQueue, DrrQueue, EtsQueue, PrioQueue, RedQueue, TbfQueue, WfqQueue, WrrQueue};
 use weir_elements::{
-    AnyQdisc, DrrClass, Limit, Mark, Members, Port, PrioClass, Qdisc, Queue, RedCurve, Transmitter, WfqClass, WrrClass,
+    AnyQdisc, DrrClass, EtsClass, Limit, Mark, Members, Port, PrioClass, Qdisc, Queue, RedCurve, Transmitter, WfqClass,
+    WrrClass,
 };
 use weir_units::{Rate, Stream, Time};
 
@@ -103,6 +104,20 @@ mod weighted_round_robin {
                 assert!((share / allocated - 1.0).abs() < 0.005, "{share} of {allocated}, sizes {sizes:?}");
                 assert!(((1.0 - share) / (1.0 - allocated) - 1.0).abs() < 0.005, "{share}, sizes {sizes:?}");
             }
+        }
+    }
+
+    /// As the paper's router: the allocation changes every minute, and each class has the new one at once.
+    #[test]
+    fn new_weights_hold_from_the_instant_of_the_change() {
+        let mut bench = Bench::new(&two(90));
+        let classes = [(AF, 1500), (0, 1500)];
+        for af_percent in [90, 30, 70, 10] {
+            bench.queue.set_shares(bench.now, &[af_percent * 10_000, (100 - af_percent) * 10_000]);
+            bench.backlogged(4, &classes); // what the classes owed
+            let sent = bench.backlogged(2_000, &classes);
+            let share = sent[0] as f64 / (sent[0] + sent[1]) as f64;
+            assert!((share - af_percent as f64 / 100.0).abs() < 0.005, "{share} at {af_percent} %");
         }
     }
 
@@ -319,6 +334,15 @@ mod deficit_round_robin {
         assert!(sent.iter().all(|&rounds| rounds > 1000.0), "{sent:?}");
     }
 
+    #[test]
+    fn new_quanta_hold_from_the_next_turn() {
+        let mut bench = Bench::new(&drr(&[(1, 1538), (0, 1538)]));
+        assert_eq!(bench.backlogged(600, &[(1, 1500), (0, 1500)]), [300 * 1538; 2]);
+        bench.queue.set_shares(bench.now, &[3 * 1538, 1538]);
+        let sent = bench.backlogged(600, &[(1, 1500), (0, 1500)]);
+        assert!((sent[0] as f64 / sent[1] as f64 - 3.0).abs() < 0.05, "{sent:?}");
+    }
+
     /// As in the paper's figures 2 and 3: a packet larger than the deficit waits for the next turn, and the rest is kept.
     #[test]
     fn a_packet_waits_until_the_deficit_suffices() {
@@ -344,6 +368,44 @@ mod deficit_round_robin {
     }
 }
 
+mod enhanced_transmission_selection {
+    use super::*;
+
+    /// Code points 1 and 2 are strict; 3 and the rest share 3 to 1.
+    fn ets() -> Queue {
+        let class = |(point, strict, quantum_bytes): (u8, bool, u64)| {
+            let points: &[u8] = if point == 0 { &[] } else { &[point] };
+            let (name, queue) = (format!("{point}"), droptail(1000));
+            EtsClass { name, members: members(points), strict, quantum_bytes, queue }
+        };
+        let classes = [(1, true, 1), (2, true, 1), (3, false, 3 * 1538), (0, false, 1538)].map(class).into();
+        Queue::Ets(EtsQueue { limit: NO_LIMIT, classes })
+    }
+
+    #[test]
+    fn strict_classes_come_first_in_their_order_and_the_others_share_the_rest() {
+        let mut bench = Bench::new(&ets());
+        for class in [0, 3, 2, 1] {
+            bench.offer(class, 1500, 6);
+        }
+        assert_eq!(bench.sent_points(7), [1, 1, 1, 1, 1, 1, 2]);
+        bench.offer(1, 1500, 1);
+        assert_eq!(bench.sent_points(6), [1, 2, 2, 2, 2, 2]);
+        // The first of them in the queue has the first turn.
+        assert_eq!(bench.sent_points(8), [0, 3, 3, 3, 0, 3, 3, 3]);
+    }
+
+    #[test]
+    fn a_turn_goes_on_after_a_strict_packet() {
+        let mut bench = Bench::new(&ets());
+        bench.offer(3, 1500, 6);
+        bench.offer(0, 1500, 6);
+        assert_eq!(bench.sent_points(2), [3, 3]);
+        bench.offer(2, 1500, 1);
+        assert_eq!(bench.sent_points(4), [2, 3, 0, 3]);
+    }
+}
+
 mod weighted_fair_queueing {
     use super::*;
 
@@ -355,6 +417,20 @@ mod weighted_fair_queueing {
             WfqClass { name: format!("{point}"), members: members(points), weight_ppm, queue: droptail(100_000) }
         };
         Queue::Wfq(WfqQueue { limit: NO_LIMIT, classes: WEIGHTS.iter().map(class).collect() })
+    }
+
+    #[test]
+    fn new_weights_hold_from_the_next_packet_of_each_class() {
+        let mut bench = Bench::new(&wfq());
+        let classes = [(1, 1500), (2, 1500), (0, 1500)];
+        bench.backlogged(100, &classes);
+        bench.queue.set_shares(bench.now, &[100_000, 100_000, 600_000]);
+        bench.backlogged(16, &classes); // the packets with times of the old weights
+        let sent = bench.backlogged(8_000, &classes);
+        let whole = sent.iter().sum::<u64>() as f64;
+        for (class, expected) in [0.125, 0.125, 0.75].into_iter().enumerate() {
+            assert!((sent[class] as f64 / whole - expected).abs() < 0.002, "{sent:?}");
+        }
     }
 
     /// Each class leaves at most a largest packet's time later than from a link of its own at its share of the rate,

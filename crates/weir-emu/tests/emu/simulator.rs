@@ -201,7 +201,9 @@ fn a_scheduler_with_active_queues_in_its_classes() {
         class("be", Members { rest: true, ..Members::default() }, 300_000, false),
     ];
     let limit = Limit { bytes: Some(250_000), packets: None };
-    let plan = dumbbell(Queue::Wrr(WrrQueue { limit, burst_bytes: 3000, classes }), None, fixed(), false);
+    let mut plan = dumbbell(Queue::Wrr(WrrQueue { limit, burst_bytes: 3000, classes }), None, fixed(), false);
+    let change = weir_plan::ChangeKind::Shares { shares: vec![650_000, 350_000] };
+    plan.changes = vec![weir_plan::Change { at_ns: 700_000_027, link: 0, change }];
     compare(&plan);
     let mut simulation = Simulation::new(&plan).expect("a plan");
     simulation.advance(Time(plan.end_ns));

@@ -79,7 +79,7 @@ def script(document: Mapping[str, Any], plan: Plan, wiring: Wiring, controls: Co
         for route in routes(plan, wiring, controls.names):
             made.add("call", *route)
     if network.module is not None:
-        up, queues = _wire.queues(plan)
+        up, queues = _wire.queues(plan, wiring.first_port)
         _add_batch(made, ("ip",), up)
         _add_batch(made, ("tc",), queues)
         made.add("collect", _wire.DEVICE, ROWS)

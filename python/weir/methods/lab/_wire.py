@@ -25,6 +25,7 @@ from weir.plan import (
     LossChange,
     Plan,
     RateChange,
+    SharesChange,
     kind_of,
     queue_packets,
     recorded_links,
@@ -74,7 +75,7 @@ def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | N
         return f"{place}losses of kind {kind_of(link.loss)}"
     for change in plan.changes:
         if change.link == number and not _can_change(change.change):
-            return f"{place}a change to a delay that varies, or to a list of losses"
+            return f"{place}a change to a delay that varies, to a list of losses, or of classes"
     if is_nic and not is_plain(kind_of(link.queue)):
         return f"{place}an active queue in a host"
     if not is_nic and _needs_queue(plan, number) and (why := qdiscs.obstacle(link)) is not None:
@@ -94,6 +95,8 @@ def _can_change(change: ChangeKind) -> bool:
             return not delay_model(change.delay).varies
         case LossChange():
             return change.loss is None or bool(_chances(change.loss))
+        case SharesChange():
+            return False
         case _:
             assert_never(change)
 
@@ -174,6 +177,8 @@ def _changes(plan: Plan) -> Iterator[str]:
                 new_losses[entry.link] += 1  # each has a stream of its own, as in crates/weir-links
                 stream = f"link/{plan.links[entry.link].name}/loss/{new_losses[entry.link]}"
                 value = "none" if loss is None else _random_losses(loss, plan.seed, stream)
+            case SharesChange():
+                raise ValueError("the kernel's links cannot change the shares of classes")
             case other:
                 assert_never(other)
         yield f"change {entry.at_ns} {entry.link} {kind_of(entry.change)} {value}"
@@ -203,7 +208,7 @@ def _chance(probability: float) -> int:
 # Queues of the kernel ------------------------------------------------------------------------------------------------
 
 
-def queues(plan: Plan) -> tuple[list[str], list[str]]:
+def queues(plan: Plan, first_port: int) -> tuple[list[str], list[str]]:
     """The input of ``ip -batch`` and ``tc -batch``: sets up each link that is a device, with its queue."""
     nics = {link for links in _first_links(plan).values() for link in links}
     devices = [
@@ -212,7 +217,8 @@ def queues(plan: Plan) -> tuple[list[str], list[str]]:
         if number not in nics and _needs_queue(plan, number)
     ]
     up = [f"link set {name} up" for name, _ in devices]
-    return up, [f"qdisc replace dev {name} root {qdiscs.arguments(link)}" for name, link in devices]
+    made = ((name, what, words) for name, link in devices for what, words in qdiscs.commands(link, "root", first_port))
+    return up, [f"{what} add dev {name} {words}" for name, what, words in made]
 
 
 # Rows ----------------------------------------------------------------------------------------------------------------

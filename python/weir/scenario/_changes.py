@@ -1,0 +1,114 @@
+"""The changes of a plan: links that change while it runs, in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weir import queues
+from weir.language.problem import Log, choose
+from weir.language.units import show_duration
+
+from ._lang_scenario import Body, Change
+from ._network import Network, delay_plan, loss_plan
+from ._queue_plan import resolve
+
+__all__ = ["changes_plan"]
+
+_MAX_CHANGES = 100_000
+_WHOLE_PPM = 1_000_000
+_SHARES = {"weights": "weight_ppm", "quanta": "quantum_bytes"}
+"""For each key with new shares of classes, the field of a class in the plan."""
+
+
+def changes_plan(body: Body, net: Network, links: Sequence[dict[str, Any]], end: int, log: Log) -> list[dict[str, Any]]:
+    """The changes of ``body``, for the plans ``links`` of the network, in a run that ends at ``end``."""
+    count = sum(len(change.at_) * len(change.link) for change in body.changes)
+    if count > _MAX_CHANGES:
+        log.error(body.at("changes"), f"{count} changes are too many; the limit is {_MAX_CHANGES}")
+        return []
+    steps = sorted(
+        ((at, i, change) for i, change in enumerate(body.changes) for at in change.at_), key=lambda step: step[:2]
+    )
+    tracked = _Tracked(net, links, log)
+    plans: list[dict[str, Any]] = []
+    for at, _, change in steps:
+        if at >= end:
+            text = f"a change at {show_duration(at)} never happens: the run ends at {show_duration(end)}"
+            log.warn(change.at("at"), text)
+        for name in change.link:
+            index = net.link_by_name.get(name)
+            if index is None:
+                log.error(change.at("link"), f"there is no link `{name}`{choose(name, net.link_by_name)}")
+                continue
+            plans += [{"at_ns": at, "link": index, "change": kind} for kind in tracked.kinds(change, index)]
+    return plans
+
+
+@dataclass
+class _Tracked:
+    """The properties of links that a change may give in part, through all changes so far."""
+
+    net: Network
+    links: Sequence[dict[str, Any]]
+    log: Log
+    delays: dict[int, Any] = field(default_factory=dict)
+    shares: dict[int, dict[str, int]] = field(default_factory=dict)
+    """Shares of the classes of a link's scheduler, in the order of the plan."""
+
+    def kinds(self, change: Change, index: int) -> list[dict[str, Any]]:
+        """What ``change`` does to the link ``index``."""
+        kinds: list[dict[str, Any]] = []
+        if change.rate is not None:
+            kinds.append({"kind": "rate", "rate_bps": change.rate})
+        if change.jitter is not None and change.reorder is not None:
+            self.log.error(change.at("reorder"), "`jitter` and `reorder` exclude each other; give one")
+        elif change.delay is not None or change.jitter is not None or change.reorder is not None:
+            kinds.append({"kind": "delay", "delay": self._delay(change, index)})
+        if change.loss is not None:
+            kinds.append({"kind": "loss", "loss": loss_plan(change.loss)})
+        for key in _SHARES:
+            if getattr(change, key) is not None:
+                kinds += self._new_shares(change, key, index)
+        if not kinds and not self.log.failed:
+            known = "`rate`, `delay`, `jitter`, `reorder`, `loss`, `weights` or `quanta`"
+            self.log.error(change.mark, f"this changes nothing: give {known}")
+        return kinds
+
+    def _delay(self, change: Change, index: int) -> dict[str, Any]:
+        link = self.net.links[index]
+        delay, jitter, reorder = self.delays.get(index, (link.delay, link.jitter, link.reorder))
+        delay = change.delay if change.delay is not None else delay
+        if change.jitter is not None or change.reorder is not None:
+            jitter, reorder = change.jitter, change.reorder
+        self.delays[index] = (delay, jitter, reorder)
+        return delay_plan(delay, jitter, reorder)
+
+    def _new_shares(self, change: Change, key: str, index: int) -> list[dict[str, Any]]:
+        link, queue, mark = self.net.links[index], self.links[index]["queue"], change.at(key)
+        share = _SHARES[key]
+        classes = queues.children(queue)
+        if not classes or share not in classes[0]:
+            self.log.error(mark, f"the queue of link `{link.name}` has no classes with {key}")
+            return []
+        now = self.shares.setdefault(index, {one["name"]: one[share] for one in classes})
+        for name, value in getattr(change, key).items():
+            if name not in now:
+                self.log.error(mark, f"link `{link.name}` has no class `{name}`{choose(name, now)}")
+                return []
+            now[name] = value if key == "weights" else resolve(value, link, self.net.rtt, self.log, mark)
+        self._check(now, key, change, queue, link.mtu + link.overhead)
+        return [{"kind": "shares", "shares": list(now.values())}]
+
+    def _check(
+        self, shares: Mapping[str, int], key: str, change: Change, queue: Mapping[str, Any], packet: int
+    ) -> None:
+        mark = change.at(key)
+        if key == "weights" and sum(shares.values()) > _WHOLE_PPM:
+            total = sum(shares.values()) / 10_000
+            self.log.error(mark, f"the weights then add up to {total:g} %; expected 100 % at most")
+        for name in getattr(change, key):
+            why = queues.discipline(queue["kind"]).share_obstacle(shares[name], packet)
+            if why is not None:
+                self.log.error(mark, f"class `{name}`: {why}")

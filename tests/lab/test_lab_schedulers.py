@@ -1,0 +1,100 @@
+"""The kernel's schedulers and shapers against weir's: rates of classes, in the lab's kernel and in the simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared import Memory, execute, plan_of
+from weir.lab import Kernel
+from weir.plan import queue_classes, typed
+
+_SCENARIO = """
+title: Classes that ask for more than the link
+topology:
+  dumbbell:
+    pairs: 3
+    access: {{rate: 100Mbps}}
+    bottleneck: {{rate: 20Mbps, queue: {queue}}}
+    rtt: 10ms
+transport: {{cc: reno}}
+workload:
+  - {{name: voice, kind: cbr, between: "pairs[0]", rate: 2Mbps, packet: 200B, dscp: ef}}
+  - {{name: af, kind: cbr, between: "pairs[1]", rate: 18Mbps, packet: 1000B, dscp: af11}}
+  - {{name: be, kind: cbr, between: "pairs[2]", rate: 18Mbps}}
+duration: 4s
+measure: {{goodput: 500ms, tcp: 0, links: 100ms}}
+methods: {{lab: {{links: netem}}}}
+"""
+_CLASSES = (
+    "{{voice: {{dscp: ef, {voice}queue: 50packets}}, af: {{flows: af, {af}queue: 50packets}}, "
+    "be: {{{be}queue: 50packets}}}}"
+)
+QUEUES = {
+    "prio": "{prio: {classes: " + _CLASSES.format(voice="", af="", be="") + "}}",
+    "drr": "{drr: {classes: " + _CLASSES.format(voice="", af="quantum: 9kB, ", be="quantum: 3kB, ") + "}}",
+    "ets": "{ets: {classes: "
+    + _CLASSES.format(voice="strict: true, ", af="quantum: 7kB, ", be="quantum: 3kB, ")
+    + "}}",
+    "htb": "{htb: {classes: {voice: {dscp: ef, rate: 3Mbps, queue: 50packets}, "
+    "tenant: {rate: 15Mbps, ceil: 18Mbps, queue: {htb: {classes: {"
+    "af: {flows: af, rate: 9Mbps, ceil: 18Mbps, queue: 50packets}, "
+    "be: {rate: 3Mbps, ceil: 6Mbps, queue: 50packets}}}}}}}}",
+    "tbf": "{prio: {classes: {voice: {dscp: ef, queue: 50packets}, "
+    "af: {flows: af, queue: {tbf: {rate: 5Mbps, burst: 3packets, queue: 50packets}}}, be: {queue: 50packets}}}}",
+    "nested": "{prio: {classes: {voice: {dscp: ef, queue: 50packets}, all: {queue: "
+    "{drr: {classes: {af: {dscp: af11, quantum: 6kB, queue: 50packets}, be: {quantum: 2kB, queue: 50packets}}}}}}}}",
+}
+_FROM_NS, _TO_NS = 1_000_000_000, 4_000_000_000
+"""The time in which the classes are full."""
+
+
+def _rates(sink: Memory, plan: dict[str, Any], column: str = "out_bytes") -> dict[str, float]:
+    """Bytes of each class of the bottleneck in a second."""
+    link = next(number for number, one in enumerate(plan["links"]) if one["name"] == "bottleneck")
+    names = [name for name, _ in queue_classes(typed(plan).links[link].queue)]
+    found = dict.fromkeys(names, 0.0)
+    rows = sink.columns("classes")
+    for time, of, number, size in zip(rows["time_ns"], rows["link"], rows["class"], rows[column], strict=True):
+        if of == link and _FROM_NS < time <= _TO_NS:
+            found[names[number]] += size / ((_TO_NS - _FROM_NS) / 1e9)
+    return found
+
+
+@pytest.fixture(scope="module", params=QUEUES)
+def both(request: pytest.FixtureRequest, kernel: Kernel) -> tuple[str, dict[str, Any], Memory, Memory]:
+    """A queue: its name, its plan, and the tables of the lab and of the simulator."""
+    plan = plan_of(_SCENARIO.format(queue=QUEUES[request.param]))
+    return request.param, plan, execute("lab", plan)[0], execute("sim", plan)[0]
+
+
+def test_class_rates_are_the_simulators_within_one_per_cent(
+    both: tuple[str, dict[str, Any], Memory, Memory],
+) -> None:
+    name, plan, lab, sim = both
+    expected = _rates(sim, plan)
+    assert sum(expected.values()) > 0.9 * 20e6 / 8, f"{name}: the link is full"
+    for one, rate in _rates(lab, plan).items():
+        assert rate == pytest.approx(expected[one], rel=0.01, abs=500), (name, one)
+
+
+def test_drops_of_classes_add_up_to_those_of_the_link(both: tuple[str, dict[str, Any], Memory, Memory]) -> None:
+    name, plan, lab, sim = both
+    drops = _rates(lab, plan, "drop_packets")
+    links = lab.columns("links")
+    of_link = sum(
+        dropped
+        for time, link, dropped in zip(links["time_ns"], links["link"], links["drop_packets"], strict=True)
+        if link == 0 and _FROM_NS < time <= _TO_NS
+    )
+    assert sum(drops.values()) * 3 == pytest.approx(of_link)
+    assert of_link > 1000
+    for one, rate in _rates(sim, plan, "drop_packets").items():
+        assert drops[one] == pytest.approx(rate, rel=0.02, abs=3), (name, one)
+
+
+def test_without_a_size_table_the_lab_takes_the_emulator(kernel: Kernel) -> None:
+    text = _SCENARIO.format(queue=QUEUES["drr"]).replace("links: netem", "links: auto")
+    sink, _ = execute("lab", plan_of(text.replace("duration: 4s", "duration: 500ms")))
+    assert "which needs the sizes of packets on the wire" in sink.text("lab.json")

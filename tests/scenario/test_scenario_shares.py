@@ -1,0 +1,89 @@
+"""Weights and quanta of classes that change while a scenario runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared import execute
+from weir import scenario
+from weir.plan import queue_changes, queue_classes, typed
+from weir.scenario import ScenarioError
+
+_DOCUMENT = """
+title: An allocation that changes
+topology:
+  dumbbell:
+    pairs: 2
+    access: {{rate: 100Mbps}}
+    bottleneck: {{rate: 20Mbps, queue: {queue}}}
+    rtt: 10ms
+workload:
+  - {{name: af, kind: cbr, between: "pairs[0]", rate: 19Mbps, dscp: af11}}
+  - {{name: be, kind: cbr, between: "pairs[1]", rate: 19Mbps}}
+duration: 4s
+changes:
+  - {{at: 2s, link: bottleneck, {change}}}
+measure: {{links: 100ms}}
+"""
+WRR = "{wrr: {classes: {af: {dscp: af11, weight: 70%, queue: 9packets}, be: {weight: 30%, queue: 9packets}}}}"
+DRR = "{drr: {classes: {af: {dscp: af11, quantum: 7kB, queue: 9packets}, be: {quantum: 3kB, queue: 9packets}}}}"
+
+
+def plan(queue: str, change: str) -> dict[str, object]:
+    (cell,) = scenario.parse(_DOCUMENT.format(queue=queue, change=change)).cells()
+    compiled: dict[str, object] = cell.plan()
+    return compiled
+
+
+@pytest.mark.parametrize(
+    ("queue", "change", "shares"),
+    [
+        (WRR, "weights: {be: 20%}", [700_000, 200_000]),
+        (WRR, "weights: {af: 10%, be: 90%}", [100_000, 900_000]),
+        (DRR, "quanta: {af: 4packets}", [4 * 1538, 3000]),
+    ],
+)
+def test_classes_that_are_not_named_keep_their_shares(queue: str, change: str, shares: list[int]) -> None:
+    made = plan(queue, change)
+    assert made["changes"] == [{"at_ns": 2_000_000_000, "link": 0, "change": {"kind": "shares", "shares": shares}}]
+
+
+def test_a_second_change_starts_from_the_first() -> None:
+    text = _DOCUMENT.format(queue=WRR, change="weights: {af: 20%}")
+    text = text.replace("measure:", "  - {at: 3s, link: bottleneck, weights: {be: 80%}}\nmeasure:")
+    (cell,) = scenario.parse(text).cells()
+    made = typed(cell.plan())
+    steps = [(at, [weight for _, weight in queue_classes(queue)]) for at, queue in queue_changes(made, 0)]
+    assert steps == [
+        (0, [700_000, 300_000]),
+        (2_000_000_000, [200_000, 300_000]),
+        (3_000_000_000, [200_000, 800_000]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("queue", "change", "message"),
+    [
+        (WRR, "weights: {be: 40%}", "the weights then add up to 110 %; expected 100 % at most"),
+        (WRR, "weights: {bee: 20%}", "link `bottleneck` has no class `bee`"),
+        (WRR, "quanta: {be: 3kB}", "the queue of link `bottleneck` has no classes with quanta"),
+        ("9packets", "weights: {be: 20%}", "the queue of link `bottleneck` has no classes with weights"),
+        (DRR, "quanta: {be: 100B}", "class `be`: a quantum of 100 bytes is less than a full packet (1538 bytes)"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused(queue: str, change: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        plan(queue, change)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("queue", "change"), [(WRR, "weights: {af: 30%, be: 70%}"), (DRR, "quanta: {be: 17kB}")])
+def test_the_simulator_gives_the_new_shares(queue: str, change: str) -> None:
+    rows = execute("sim", plan(queue, change))[0].columns("classes")
+    sent = {(number, late): 0 for number in (0, 1) for late in (False, True)}
+    for time, link, number, size in zip(rows["time_ns"], rows["link"], rows["class"], rows["out_bytes"], strict=True):
+        if link == 0 and time > 500_000_000:
+            sent[number, time > 2_000_000_000] += size
+    first, second = (sent[0, late] / (sent[0, late] + sent[1, late]) for late in (False, True))
+    assert first == pytest.approx(0.7, abs=0.005)
+    assert second == pytest.approx(0.3 if queue == WRR else 7 / 24, abs=0.005)
