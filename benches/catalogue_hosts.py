@@ -12,7 +12,8 @@ whatever its topology. Methods with a real clock take turns, ``--times`` times, 
 them.
 
 It prints the verdict of each claim by each method; ``--table`` writes a page with them. Runs are kept below ``--out``,
-and the same command continues after an interruption. Exits with 1 if a claim holds by one method and fails by another.
+and the same command continues after an interruption; executions that an earlier call made beyond ``--times`` count too.
+Exits with 1 if a claim holds by one method and fails by another.
 It needs root and a server of OpenSSH; a test bed has up to 42 nodes.
 """
 
@@ -203,7 +204,6 @@ def on_beds(entry: Entry, version: Sequence[str], out: Path, *, between: bool) -
 
 def execute(entry: Entry, method: str, version: Sequence[str], out: Path, *, between: bool) -> None:
     """Executes ``entry`` by ``method`` and judges its claims."""
-    load = os.getloadavg()[0]
     begin = time.monotonic()
     try:
         if method == "hosts":
@@ -219,6 +219,7 @@ def execute(entry: Entry, method: str, version: Sequence[str], out: Path, *, bet
         for e in entry.scenario.expect
     ]
     verdicts = tuple(evaluate(made, claims))
+    load = float(made.manifest["host"]["load_1min"])  # when it was executed: this call may only judge it
     entry.executions.append(Execution(method, verdicts, len(made.warnings), load))
     count = Counter(verdict.outcome for verdict in verdicts)
     took = time.monotonic() - begin
@@ -234,9 +235,12 @@ def _figure(verdict: Verdict) -> str:
     return "" if verdict.decisive is None else str(verdict.decisive).rpartition(": ")[2].partition(";")[0]
 
 
-def table(entries: Sequence[Entry], methods: Sequence[str], times: int) -> str:
+def table(entries: Sequence[Entry], methods: Sequence[str]) -> str:
     """The results as a page."""
     done = [entry for entry in entries if entry.executions]
+    times = [len(entry.by(method)) for entry in done for method in methods if method not in ONCE and entry.by(method)]
+    least, most = min(times, default=0), max(times, default=0)
+    often = f"{least}" if least == most else f"{least} to {most}"
     loads = [each.load for entry in done for each in entry.executions if each.method not in ONCE] or [0.0]
     lines = [
         "<!-- Written by `benches/catalogue_hosts.py`; do not edit. -->",
@@ -245,7 +249,7 @@ def table(entries: Sequence[Entry], methods: Sequence[str], times: int) -> str:
         "",
         f"Each scenario's real-time version by {', '.join(f'`{m}`' for m in methods)}, on {_date()}, Linux "
         f"{platform.release()}, {os.cpu_count()} processors, weir {weir.__version__}. Methods with a real clock took "
-        f"turns, {times} {'times' if times > 1 else 'time'} each; the load of the machine at the begin of a run was "
+        f"turns, {often} {'times' if most > 1 else 'time'} each; the load of the machine at the begin of a run was "
         f"{min(loads):.1f} to {max(loads):.1f}.",
         "",
         f"| scenario | claims judged | {' | '.join(f'hold by `{m}`' for m in methods)} | `hosts` as `emul` |",
@@ -311,6 +315,11 @@ def _to_json(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     ]
 
 
+def kept(place: Path, methods: Sequence[str]) -> int:
+    """Complete executions below ``place`` by each method with a real clock, of the method that has most."""
+    return max((len([*place.glob(f"{method}-*/manifest.json")]) for method in methods if method not in ONCE), default=0)
+
+
 def _entries(names: Sequence[str]) -> tuple[list[Entry], Callable[[Entry], tuple[str, ...]]]:
     files = catalogue_files()
     found = []
@@ -335,13 +344,13 @@ def main() -> int:
     methods = asked.method.split(",")
     entries, version_of = _entries(asked.names)
     for entry in entries:
-        for time_ in range(asked.times):
+        place = asked.out / entry.name.replace("/", "-")
+        for time_ in range(max(asked.times, kept(place, methods))):
             for method in methods:
                 if method not in entry.without and (time_ == 0 or method not in ONCE):
-                    folder = asked.out / entry.name.replace("/", "-") / f"{method}-{time_}"
-                    execute(entry, method, version_of(entry), folder, between=asked.emulator)
+                    execute(entry, method, version_of(entry), place / f"{method}-{time_}", between=asked.emulator)
         (asked.out / "verdicts.json").write_text(json.dumps(_to_json(entries), indent=1) + "\n")
-        text = table(entries, methods, asked.times)
+        text = table(entries, methods)
         if asked.table is not None:
             asked.table.write_text(text, encoding="utf-8")
     print(text)

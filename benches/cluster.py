@@ -7,7 +7,8 @@ Three measurements on this machine, with Dask workers as programs of their own:
 
 - a cell's cost: small cells of the simulator, locally and on one Dask worker, in pairs;
 - scaling: cells that compute, on one worker and on two, in pairs; their order alternates, and the best pair and the
-  median are printed, because others may use the machine;
+  median are printed, because others may use the machine. Beside them the same with processes of this machine, without a
+  cluster: what its processors can bring;
 - a scheduler's limit: empty cells through ``--workers`` workers of one thread. They are Dask workers without nannies,
   all in few processes, and their cells are made by the worker itself instead of a process beside it: a hundred Pythons
   with Arrow would measure this machine's memory. What remains is what the controller and the scheduler do for a cell:
@@ -159,17 +160,27 @@ def cost(cells: int, repeats: int, folder: Path) -> None:
 
 def scaling(seconds: int, repeats: int, folder: Path) -> None:
     titles = [f"seconds={seconds}"] * 8
+
+    def local(workers: int, repeat: int) -> float:
+        out = folder / f"local-{workers}-{repeat}"
+        return engine.run(fake.scenario(*titles), out, method="sim", workers=workers).wall_s
+
     with dask(1) as one, dask(2) as two:
         for address in (one, two):
             far(address, ["seconds=1"] * 2, folder / f"warm-{address[-5:]}", "sim")
-        single, double = pairs(
+        single, double, own, both = pairs(
             repeats,
             lambda repeat: far(one, titles, folder / f"one-{repeat}", "sim"),
             lambda repeat: far(two, titles, folder / f"two-{repeat}", "sim"),
+            lambda repeat: local(1, repeat),
+            lambda repeat: local(2, repeat),
         )
-    ratios = [a / b for a, b in zip(single, double, strict=True)]
-    words = ", ".join(f"{a:.1f} s / {b:.1f} s = {a / b:.2f}" for a, b in zip(single, double, strict=True))
-    print(f"one worker / two, 8 cells each: {words}; median {statistics.median(ratios):.2f}, best {max(ratios):.2f}")
+    for what, first, second in (("worker", single, double), ("process without a cluster", own, both)):
+        ratios = [a / b for a, b in zip(first, second, strict=True)]
+        words = ", ".join(f"{a:.1f} s / {b:.1f} s = {a / b:.2f}" for a, b in zip(first, second, strict=True))
+        print(
+            f"one {what} / two, 8 cells each: {words}; median {statistics.median(ratios):.2f}, best {max(ratios):.2f}"
+        )
 
 
 def limit(workers: int, cells: int, folder: Path) -> None:

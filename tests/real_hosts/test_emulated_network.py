@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -85,6 +86,35 @@ def test_the_node_between_is_the_network_of_the_scenario(nodes: Between) -> None
     assert {name: nodes.state(name) for name in nodes.everyone} == before
     assert nodes.journals() == []
     assert nodes.processes() == []
+
+
+def test_a_sender_feels_that_the_card_of_its_host_is_full(nodes: Between) -> None:
+    def highest_rtt(method: Hosts) -> tuple[Memory, Outcome, float]:
+        with contextlib.closing(method):
+            sink, outcome = execute(
+                method, scenario(until="3s").replace("rate: 50Mbps", "rate: 8Mbps, queue: 700packets")
+            )
+        return sink, outcome, max(sink.columns("samples")["srtt_ns"]) / 1e6
+
+    before = nodes.state("a1")
+    path = nodes.inventory()
+    _, outcome, plain = highest_rtt(Hosts(nodes.connect).on(str(path)))
+    assert any("a1, a2: the card of a host is at e1" in warning for warning in outcome.warnings)
+    said = json.loads(path.read_text())
+    for name in "AB":
+        said["sets"][name]["interface"] = "eth0"
+    path.write_text(json.dumps(said))
+    sink, outcome, held = highest_rtt(Hosts(nodes.connect).on(str(path)))
+    assert not any("the card of a host" in warning for warning in outcome.warnings)
+    cards = {
+        each["name"]: [change["change"] for change in each["changes"]] for each in json.loads(sink.text("nodes.json"))
+    }
+    assert [(change["device"], change["value"][0]) for change in cards["a1"] if change["kind"] == "qdisc"] == [
+        ("eth0", "tbf")
+    ]
+    assert held < 80, "little more than the path, 30 ms"
+    assert plain > 2 * held, "a queue of many round trips in front of the access link"
+    assert nodes.state("a1") == before
 
 
 def test_random_losses_and_other_queues_are_those_of_the_scenario(nodes: Between) -> None:

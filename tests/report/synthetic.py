@@ -391,8 +391,16 @@ def _machines(bell: Dumbbell) -> dict[str, Any]:
     steps = [["agents", -9_500_000_000, -7_000_000_000], ["settings", -7_000_000_000, -7_000_000_000],
              ["congestion_controls", -6_800_000_000, -3_000_000_000], ["ready", -2_900_000_000, -250_000_000],
              ["agents", -200_000_000, 100_000_000]]  # fmt: skip
-    return {"nodes": [{"name": "between", "host": None}, *nodes],
-            "clocks": {"begin_ns": 10**15, "skew_ns": skew_ns, "nodes": {}, "steps": steps}}  # fmt: skip
+    began = {
+        node["name"]: {"after": {"error_ns": 80_000 + 1_000 * k}, "start_off_ns": 40_000 + 500_000 * k}
+        for k, node in enumerate(nodes)
+    }
+    checks = [{"what": "round-trip time", "pair": f"{hosts[0]} to {hosts[-1]}", "expected": 20.4, "measured": 20.125,
+               "tolerance": 2.5, "unit": "ms", "says": "the scenario", "holds": True},
+              {"what": "rate of TCP", "pair": f"{hosts[0]} to {hosts[-1]}", "expected": 9.5, "measured": 7.25,
+               "tolerance": 1.5, "unit": "Mb/s", "says": "the inventory", "holds": False}]  # fmt: skip
+    return {"nodes": [{"name": "between", "host": None}, *nodes], "calibration": {"age_s": 12.5, "checks": checks},
+            "clocks": {"begin_ns": 10**15, "skew_ns": skew_ns, "nodes": began, "steps": steps}}  # fmt: skip
 
 
 def _rtt_seconds(text: str) -> float:

@@ -281,7 +281,7 @@ def _take(message: Message, state: _State, tally: Tally, display: Display) -> No
         case "failed" if message["kind"] == "disk_full":
             raise DiskFullError(_disk_full(state.folder.path, tally))
         case "failed" if message["kind"] == "lost":
-            raise EngineError(_lost(message, tally))
+            raise EngineError(_lost(message, state, tally))
         case "failed":
             failure = state.fail(message)
             tally.finish(message["id"], ok=False)
@@ -304,15 +304,13 @@ def _said_of_kept(state: _State, kept: int, tally: Tally) -> str:
     return "no cell was finished, and nothing is kept. Run the same command again to start anew"
 
 
-def _lost(message: Message, tally: Tally) -> str:
-    return (
-        f"cell {message['id']}: {message['error']}. {tally.done} of {tally.total} cells were finished and are kept; "
-        "run the same command again to continue"
-    )
+def _lost(message: Message, state: _State, tally: Tally) -> str:
+    return f"cell {message['id']}: {message['error']}. {_said_of_kept(state, tally.done, tally)}"
 
 
 def _disk_full(path: Path, tally: Tally | None = None) -> str:
-    kept = "" if tally is None else f" ({tally.done} of {tally.total} cells were finished and are kept)"
+    done = 0 if tally is None else tally.done
+    kept = f" ({done} of {tally.total} cells were finished and are kept)" if tally is not None and done else ""
     return f"no space left on the disk of {path}{kept}. Free some, then run the same command again to continue"
 
 

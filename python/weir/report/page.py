@@ -16,6 +16,7 @@ from weir.report import fidelity, provenance, tables, theme
 from weir.report.bundle import chart_item, environment, frame_of, pack, write_page
 from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Medium, summary
 from weir.report.lead import most_claimed
+from weir.report.nodes import node_tables
 from weir.report.story import question, story
 from weir.report.verdicts import headline, verdicts
 from weir.report.view import CellView, RunView
@@ -197,7 +198,7 @@ def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list
         windows,
         tuple(item["name"] for item in items),
         "left out, so that the page stays small; `weir report --figures` draws them" if full else "",
-        tables.cell_tables(view, cell),
+        [*tables.cell_tables(view, cell), *node_tables(cell)],
         _fidelity(view, cell),
     )
 

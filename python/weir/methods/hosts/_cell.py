@@ -221,6 +221,9 @@ class Cell:
         addresses = {host: member.address for host, member in self._members.items()}
         wanted = changes(self._plan, addresses, None if network is None else network.ways)
         own = {} if self._own is None else {host: self._own.changes(host) for host in self._members}
+        if self._between is not None:
+            own = self._between.cards()
+            self._warnings += self._between.warnings()
         pairs = [
             (member, [*own.get(host, ()), *wanted[host], *self._besides(host, member)])
             for host, member in self._members.items()

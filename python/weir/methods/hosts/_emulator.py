@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weir.deploy import Change, deploy, entry, route, rule, sysctl, tun
+from weir.deploy import Change, deploy, entry, qdisc, route, rule, sysctl, tun
 from weir.hosts.jobs import job
 from weir.hosts.processes import Process
 from weir.hosts.session import Session
-from weir.hosts.wiring import FIRST_PORT, wire
+from weir.hosts.wiring import FIRST_PORT, card, wire
 from weir.inventory import EmulatorNode
 from weir.methods import MethodError
 from weir.methods.hosts._fleet import Member
@@ -30,6 +30,7 @@ FIRST = 10_000
 """Of the routing tables, one for each host, and the order of the rules that lead to them."""
 QUEUE = 10_000
 """Packets that wait in a device for the emulator, which takes all at once (:mod:`weir.hosts.wiring`)."""
+_FEW = 3
 LOOSE = "2"
 """Value of ``rp_filter`` with which a device passes packets whose source is reached by another one."""
 
@@ -93,6 +94,34 @@ class Between:
             found.append(rule(self._members[host].address, self._ways[host].interface, table, table))
         return found
 
+    def cards(self) -> dict[int, list[Change]]:
+        """The queue at the node of each host that represents the host's card (:func:`weir.hosts.wiring.card`).
+
+        Its interface has it only if the inventory says that it is one of the experiment: control must stay fast.
+        """
+        return {
+            host: [qdisc(member.device, words)]
+            for host, member in self._members.items()
+            if _is_apart(member) and member.device is not None and (words := card(self._plan, host))
+        }
+
+    def warnings(self) -> list[str]:
+        """What the hosts' nodes cannot do as the hosts of the scenario would."""
+        senders = {flow.from_ for flow in self._plan.flows}
+        without = [
+            member.name
+            for host, member in self._members.items()
+            if host in senders and not _is_apart(member) and card(self._plan, host)
+        ]
+        if not without:
+            return []
+        names = ", ".join(without[:_FEW]) + (", ..." if len(without) > _FEW else "")
+        return [
+            f"{names}: the card of a host is at {self.name}, so a sender does not feel that it is full (TCP small "
+            "queues) and may fill the queue behind it. With `interface` in the inventory, weir gives that interface "
+            "the card's rate"
+        ]
+
     def deploy(self) -> str:
         """Brings the emulator to the node; its path there."""
         if PROGRAM not in self.member.programs:
@@ -110,6 +139,11 @@ class Between:
         process = session.start(self.name, self.member.place, command, told)
         session.await_ready([process])
         return process, told
+
+
+def _is_apart(member: Member) -> bool:
+    """Whether the inventory names an interface of the experiment, which is then not that of control."""
+    return member.node.interface is not None
 
 
 def device(host: int) -> str:
