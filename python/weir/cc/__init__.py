@@ -16,6 +16,7 @@ from pathlib import Path
 from weir.cc import _build, _source
 from weir.cc._build import bpf_compiler, cache, compiled
 from weir.cc._describe import Described, Option, describe
+from weir.cc._new import write_skeleton
 from weir.cc._source import is_file_name, source_of
 from weir.cc._watch import Watch
 from weir.cc.errors import ControlError
@@ -42,6 +43,7 @@ __all__ = [
     "served",
     "source_of",
     "sources_of",
+    "write_skeleton",
 ]
 
 

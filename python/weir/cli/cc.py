@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli import _cc_compare
+from weir.cli import _cc_compare, _cc_new
 from weir.cli._common import console, emit_json, error_console, examples, json_option, print_table
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ __all__ = ["command"]
 _EPILOG = examples(
     ("weir cc list", "list the congestion controls that a scenario may name"),
     ("weir cc list cubic", "describe one, with its options"),
+    ("weir cc new mine", "begin your own: mine.c, a test and a README"),
     ("weir cc build my_cc.c", "check your own; a scenario uses it with `cc: ./my_cc.c`"),
     ("weir cc load cubic", "load it into this kernel; then: iperf3 -C weir_cubic ..."),
     ("weir cc compare --quick", "compare with the kernel's of the same names, in the lab"),
@@ -29,9 +30,10 @@ _EPILOG = examples(
 
 @click.group(epilog=_EPILOG)
 def command() -> None:
-    """List, build, load and compare congestion controls."""
+    """List, write, build, load and compare congestion controls."""
 
 
+command.add_command(_cc_new.command)
 command.add_command(_cc_compare.command)
 
 
