@@ -19,9 +19,11 @@ _SKELETON = Path(__file__).with_name("skeleton")
 _MOST = 10
 """Characters of a name; a kernel's name is ``weir_`` and at most 10 more."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
-_TAKEN = frozenset("auto bpf break case char const continue default do double else enum extern float for goto if inet "
-                   "inline int long proto register restrict return short signed sizeof sock static struct switch tcp "
-                   "typedef typeof union unsigned void volatile weir while".split())  # fmt: skip
+_TAKEN = re.compile(
+    "auto|bpf|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|inet|inline|int|long|"
+    "proto|register|restrict|return|short|signed|sizeof|sock|static|struct|switch|tcp|typedef|typeof|union|unsigned|"
+    "void|volatile|weir|while"
+)
 """Words of C, and beginnings of the names of Linux' functions: the functions of the skeleton begin with the name."""
 
 
@@ -63,7 +65,7 @@ def _objection(name: str) -> str | None:
             f"{name!r} cannot be the name of a congestion control: expected at most {_MOST} characters of a-z, 0-9, - "
             "and _ that begin with a letter"
         )
-    if name.replace("-", "_") in _TAKEN:
+    if _TAKEN.fullmatch(name):
         return f"{name!r} is a word of C or of Linux' TCP, and functions of the control begin with it: choose another"
     if any(cc["name"] == name for cc in json.loads(_weir.cc_list())):
         return f"weir has a congestion control called {name!r} (`weir cc list`): choose another name"

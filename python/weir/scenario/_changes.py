@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from weir import queues
 from weir.language.problem import Log, choose
 from weir.language.units import show_duration
 
-from ._lang_scenario import Body, Change
-from ._network import Network, delay_plan, loss_plan
+from ._lang_scenario import Body, Change, Rates
+from ._network import Link, Network, delay_plan, loss_plan
 from ._queue_plan import resolve
+from ._rates import RateError, steps_of
 
 __all__ = ["changes_plan"]
 
 _MAX_CHANGES = 100_000
+_SHORTEST_TRACE_NS = 1_000_000
 _WHOLE_PPM = 1_000_000
 _SHARES = {"weights": "weight_ppm", "quanta": "quantum_bytes"}
 """For each key with new shares of classes, the field of a class in the plan."""
 
 
-def changes_plan(body: Body, net: Network, links: Sequence[dict[str, Any]], end: int, log: Log) -> list[dict[str, Any]]:
-    """The changes of ``body``, for the plans ``links`` of the network, in a run that ends at ``end``."""
+def changes_plan(
+    body: Body, net: Network, links: Sequence[dict[str, Any]], end: int, folder: str, log: Log
+) -> list[dict[str, Any]]:
+    """The changes of ``body``, for the plans ``links`` of the network, in a run that ends at ``end``; traces are
+    relative to ``folder``.
+    """
     count = sum(len(change.at_) * len(change.link) for change in body.changes)
     if count > _MAX_CHANGES:
         log.error(body.at("changes"), f"{count} changes are too many; the limit is {_MAX_CHANGES}")
@@ -43,7 +50,41 @@ def changes_plan(body: Body, net: Network, links: Sequence[dict[str, Any]], end:
                 log.error(change.at("link"), f"there is no link `{name}`{choose(name, net.link_by_name)}")
                 continue
             plans += [{"at_ns": at, "link": index, "change": kind} for kind in tracked.kinds(change, index)]
-    return plans
+            if change.rates is not None:
+                plans += _trace(change, change.rates, net.links[index], index, (at, end), folder, log)
+    if len(plans) > _MAX_CHANGES:
+        log.error(body.at("changes"), f"{len(plans)} changes are too many; the limit is {_MAX_CHANGES}")
+        return []
+    return sorted(plans, key=lambda plan: plan["at_ns"])
+
+
+def _trace(
+    change: Change, rates: Rates, link: Link, index: int, window: tuple[int, int], folder: str, log: Log
+) -> list[dict[str, Any]]:
+    """The changes of a trace of rates that begins at the first instant of ``window``."""
+    at, end = window
+    if change.rate is not None or len(change.at_) > 1:
+        log.error(change.at("rates"), "a trace of rates begins at one instant, and has all rates from there on")
+        return []
+    if rates.every < _SHORTEST_TRACE_NS:
+        log.error(rates.at("every"), "intervals of a packet-delivery trace have 1 ms at least")
+        return []
+    try:
+        found = steps_of(
+            Path(rates.mark.base(folder), rates.file),
+            every_ns=rates.every,
+            packet_bytes=link.mtu + link.overhead,
+            until_ns=max(end - at, 0),
+            repeat=rates.repeat,
+            most=_MAX_CHANGES,
+        )
+    except RateError as error:
+        log.error(rates.at("file"), str(error))
+        return []
+    return [
+        {"at_ns": at + step.at_ns, "link": index, "change": {"kind": "rate", "rate_bps": step.rate_bps}}
+        for step in found
+    ]
 
 
 @dataclass
@@ -71,8 +112,8 @@ class _Tracked:
         for key in _SHARES:
             if getattr(change, key) is not None:
                 kinds += self._new_shares(change, key, index)
-        if not kinds and not self.log.failed:
-            known = "`rate`, `delay`, `jitter`, `reorder`, `loss`, `weights` or `quanta`"
+        if not kinds and change.rates is None and not self.log.failed:
+            known = "`rate`, `rates`, `delay`, `jitter`, `reorder`, `loss`, `weights` or `quanta`"
             self.log.error(change.mark, f"this changes nothing: give {known}")
         return kinds
 

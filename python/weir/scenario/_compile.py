@@ -66,7 +66,7 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         "nodes": [{"name": name, "kind": "host" if host else "router"} for name, host in net.nodes],
         "links": [_clocked(link, plan, context.seed) for link, plan in zip(net.links, links, strict=True)],
         "flows": flows,
-        "changes": changes_plan(body, net, links, end, log),
+        "changes": changes_plan(body, net, links, end, context.folder, log),
         "measure": _measure(body, flows, groups, end, log) | {"links": _recorded(body, net)},
         "phases": _phases(body, groups, end, log),
         "methods": body.methods.plan(),

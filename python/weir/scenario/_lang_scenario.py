@@ -35,6 +35,7 @@ __all__ = [
     "Instant",
     "Measure",
     "Phase",
+    "Rates",
     "Raw",
     "Trace",
     "scenario_schema",
@@ -116,6 +117,34 @@ class Phase(Spec):
 _LINK_NAME = Text("the name of a link such as `bottleneck`", r"[A-Za-z][A-Za-z0-9_.>-]*", 200)
 
 
+_FILE = Text("the name of a file", r"[^\x00-\x1f]+", 1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates(Spec):
+    """A trace of a link's rate."""
+
+    file: str = key(_FILE, "CSV of instants and rates, or a packet-delivery trace; relative to the scenario.")
+    every: int = key(
+        DURATION,
+        "Interval over which the rate of a packet-delivery trace is taken. Default: 100 ms.",
+        default=100_000_000,
+    )
+    repeat: bool = key(BOOLEAN, "Whether the trace begins again at its end. Default: true.", default=True)
+
+
+class _RatesType:
+    what = "a file such as `cellular.csv`, or a mapping such as `{file: cellular.csv, repeat: false}`"
+
+    def parse(self, node: Node, log: Log) -> Rates:
+        if isinstance(node, Map):
+            return Struct(Rates).parse(node, log)
+        return Rates(mark=node.mark, file=_FILE.parse(node, log))
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return {"anyOf": [_FILE.schema(defs), Struct(Rates).schema(defs)]}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Change(Spec):
     """A change of links during the run. Values that it does not name stay."""
@@ -123,6 +152,7 @@ class Change(Spec):
     at_: tuple[int, ...] = key(OneOrEach(DURATION), "One instant or several.")
     link: tuple[str, ...] = key(OneOrEach(_LINK_NAME), "One link or several.")
     rate: int | None = key(RATE, "New rate; 0 stops the transmitter until the next change.", default=None)
+    rates: Rates | None = key(_RatesType(), "From that instant on, the rates of a trace.", default=None)
     delay: int | None = key(DELAY, "New one-way delay.", default=None)
     jitter: Jitter | None = key(Struct(Jitter), "New jitter.", default=None)
     reorder: Reorder | None = key(Struct(Reorder), "New reordering.", default=None)
