@@ -28,7 +28,9 @@ QUEUE = {
 }
 
 
-@pytest.mark.parametrize(("kind", "word"), [("red", 3), ("codel", 6), ("fq_codel", 3), ("pie", 9), ("droptail", None)])
+@pytest.mark.parametrize(
+    ("kind", "word"), [("red", 3), ("codel", 6), ("fq_codel", 3), ("pie", 9), ("step", 8), ("droptail", None)]
+)
 def test_marks_are_where_each_discipline_has_them(kind: str, word: int | None) -> None:
     """The words are those of ``tc_red_xstats`` and so on in ``linux/pkt_sched.h``."""
     assert queues.discipline(kind).marks_word == word

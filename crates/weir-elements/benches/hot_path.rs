@@ -31,6 +31,9 @@ impl Packet for Segment {
     fn ecn_capable(&self) -> bool {
         false
     }
+    fn is_l4s(&self) -> bool {
+        false
+    }
     fn mark_ce(&mut self) {}
     fn flow_hash(&self) -> u32 {
         self.0
@@ -132,7 +135,7 @@ fn links() {
 }
 
 fn qdiscs() {
-    let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
+    let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop, ce_threshold_ns: None };
     let pie = Queue::Pie(PieQueue {
         limit: LIMIT,
         target_ns: 15_000_000,

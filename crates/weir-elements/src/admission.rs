@@ -132,7 +132,7 @@ impl<P: Packet + Send> Qdisc<P> for AdmissionQueue<P> {
         };
         self.idle_since = None;
         self.counters.left(entry.bytes);
-        Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since) })
+        Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since), class: 0 })
     }
 
     fn bytes(&self) -> u64 {

@@ -139,7 +139,7 @@ impl<P: Packet + Send> Children<P> {
         if self.queues[class].packets() == 0 {
             self.emptied |= 1 << class;
         }
-        next
+        next.map(|next| Dequeued { class: self.first[class] + next.class, ..next })
     }
 
     /// Tells queues that became empty that nobody sends for them, as a transmitter that is idle does: RED ages.

@@ -11,6 +11,9 @@
 //!
 //! With ECN, a capable packet is marked instead of dropped, as in Linux.
 //!
+//! With `ce_threshold`, each capable packet that has waited longer is marked when it leaves, whatever the control law
+//! decides, as in Linux: step marking, which DCTCP wants. Other packets are not concerned.
+//!
 //! Train: taken apart on arrival. Dropped as a whole, it would be up to 44 signals instead of one.
 
 use schemars::JsonSchema;
@@ -33,6 +36,9 @@ pub struct CodelParams {
     pub interval_ns: u64,
     /// Mark instead of dropping.
     pub mark: Mark,
+    /// Mark each packet that can carry ECN and has waited longer than this; none: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ce_threshold_ns: Option<u64>,
 }
 
 /// Controlled delay (RFC 8289).
@@ -48,7 +54,13 @@ pub struct CodelQueue {
 const FORM: Form = Form {
     name: "codel",
     title: "Controlled delay (RFC 8289).",
-    keys: &[size("Hard limit; 1000 packets, as in Linux.").or("1000packets"), TARGET, INTERVAL, ecn("codel.mark")],
+    keys: &[
+        size("Hard limit; 1000 packets, as in Linux.").or("1000packets"),
+        TARGET,
+        INTERVAL,
+        ecn("codel.mark"),
+        CE_THRESHOLD,
+    ],
 };
 
 /// The acceptable delay, for CoDel and FQ-CoDel.
@@ -57,6 +69,14 @@ pub(crate) const TARGET: Key =
 /// The window, for CoDel and FQ-CoDel.
 pub(crate) const INTERVAL: Key =
     key("interval", "codel.interval_ns", Kind::Time { positive: true }, "Window of the minimum; 100 ms.").or("100ms");
+/// Step marking, for CoDel and FQ-CoDel.
+pub(crate) const CE_THRESHOLD: Key = key(
+    "ce_threshold",
+    "codel.ce_threshold_ns",
+    Kind::Time { positive: false },
+    "Mark each packet that can carry ECN and has waited longer than this, whatever CoDel decides. Default: never.",
+)
+.optional();
 
 impl CodelParams {
     pub(crate) fn validate(&self, at: &str) -> Result<(), Fault> {
@@ -100,6 +120,8 @@ pub(crate) struct Law {
     target: Dur,
     interval: Dur,
     ecn: bool,
+    /// Capable packets that have waited longer are marked; [`u64::MAX`]: none.
+    ce_threshold: Dur,
     max_packet: u64,
 }
 
@@ -109,6 +131,7 @@ impl Law {
             target: Dur(params.target_ns),
             interval: Dur(params.interval_ns),
             ecn: params.mark == Mark::Ecn,
+            ce_threshold: Dur(params.ce_threshold_ns.unwrap_or(u64::MAX)),
             max_packet: u64::from(port.full_packet()),
         }
     }
@@ -153,9 +176,30 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// The next packet of `fifo` to transmit, after the drops of the control law. `others` are bytes of other queues of
-    /// the same transmitter: they count for the rule that one full packet is no excess.
+    /// The next packet of `fifo` to transmit, after the drops of the control law, and marked if it has waited too long.
+    /// `others` are bytes of other queues of the same transmitter: they count for the rule that one full packet is no
+    /// excess.
     pub fn dequeue<P: Packet>(
+        &mut self,
+        law: &Law,
+        fifo: &mut Fifo<P>,
+        others: u64,
+        now: Time,
+        counters: &mut Counters,
+        drops: &mut Drops<'_, P>,
+    ) -> Option<Entry<P>> {
+        let marked = counters.marked_packets;
+        let mut entry = self.govern(law, fifo, others, now, counters, drops)?;
+        if now.since(entry.since) > law.ce_threshold && entry.packet.ecn_capable() {
+            entry.packet.mark_ce();
+            // A packet that the control law has marked counts once.
+            counters.marked_packets = marked + 1;
+        }
+        Some(entry)
+    }
+
+    /// The next packet to transmit, after the drops and marks of the control law.
+    fn govern<P: Packet>(
         &mut self,
         law: &Law,
         fifo: &mut Fifo<P>,
@@ -281,7 +325,7 @@ impl<P: Packet + Send> Qdisc<P> for Codel<P> {
     fn dequeue(&mut self, now: Time, drops: &mut Drops<'_, P>) -> Option<Dequeued<P>> {
         let entry = self.control.dequeue(&self.law, &mut self.fifo, 0, now, &mut self.counters, drops)?;
         self.counters.left(entry.bytes);
-        Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since) })
+        Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since), class: 0 })
     }
 
     fn bytes(&self) -> u64 {
@@ -313,7 +357,7 @@ mod tests {
     }
 
     fn codel(mark: Mark) -> Codel<TestPacket> {
-        let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark };
+        let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark, ce_threshold_ns: None };
         Codel::from_plan(&CodelQueue { limit: NO_LIMIT, codel }, PORT)
     }
 
@@ -485,7 +529,8 @@ mod tests {
     #[test]
     fn the_hard_limit_drops_the_arrival() {
         let limit = Limit { bytes: Some(3000), packets: None };
-        let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
+        let codel =
+            CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop, ce_threshold_ns: None };
         let mut queue = Codel::from_plan(&CodelQueue { limit, codel }, PORT);
         let mut dropped = Vec::new();
         for id in 0..3 {

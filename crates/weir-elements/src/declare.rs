@@ -173,6 +173,8 @@ pub struct ElementInfo {
     pub random: bool,
     /// Whether a queue is first in, first out, and drops only packets that exceed its limit.
     pub plain: bool,
+    /// Names of the classes into which a queue sorts packets by itself; empty if it has none, or if the plan names them.
+    pub classes: &'static [&'static str],
     /// Its forms in a scenario.
     pub forms: &'static [Form],
 }
@@ -186,7 +188,7 @@ impl ElementInfo {
         source: &'static str,
         forms: &'static [Form],
     ) -> ElementInfo {
-        ElementInfo { name, place, title, source, random: false, plain: false, forms }
+        ElementInfo { name, place, title, source, random: false, plain: false, classes: &[], forms }
     }
 
     /// The same element with random numbers.

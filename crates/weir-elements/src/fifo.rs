@@ -39,6 +39,12 @@ impl<P> Fifo<P> {
         Some(entry)
     }
 
+    /// The first packet.
+    #[inline]
+    pub fn front(&self) -> Option<&Entry<P>> {
+        self.entries.front()
+    }
+
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_units::{Rate, Stream, Time};
 
-use crate::codel::{Control, INTERVAL, Law, TARGET};
+use crate::codel::{CE_THRESHOLD, Control, INTERVAL, Law, TARGET};
 use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, ecn, key};
 use crate::fifo::{Entry, Fifo};
 use crate::limit::size;
@@ -49,6 +49,7 @@ const FORM: Form = Form {
         TARGET,
         INTERVAL,
         ecn("codel.mark"),
+        CE_THRESHOLD,
     ],
 };
 
@@ -231,7 +232,7 @@ impl<P: Packet + Send> Qdisc<P> for FqCodel<P> {
             }
             if let Some(entry) = self.pop(bucket, now, drops) {
                 self.counters.left(entry.bytes);
-                return Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since) });
+                return Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since), class: 0 });
             }
             self.leave_list(is_new);
             // Against starvation: a new flow that is empty passes through the old list, if there is one.
@@ -269,7 +270,8 @@ mod tests {
 
     fn fq_codel(packets: u64) -> FqCodel<TestPacket> {
         let limit = Limit { bytes: None, packets: Some(packets) };
-        let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
+        let codel =
+            CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop, ce_threshold_ns: None };
         FqCodel::from_plan(
             &FqCodelQueue { limit, buckets: 1024, quantum_bytes: 1500, codel },
             PORT,
@@ -444,7 +446,8 @@ mod tests {
     #[test]
     fn an_arrival_that_is_dropped_itself_is_reported() {
         let limit = Limit { bytes: Some(1400), packets: None };
-        let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
+        let codel =
+            CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop, ce_threshold_ns: None };
         let mut queue: FqCodel<TestPacket> = FqCodel::from_plan(
             &FqCodelQueue { limit, buckets: 8, quantum_bytes: 1500, codel },
             PORT,
@@ -478,7 +481,7 @@ mod tests {
     #[test]
     fn the_salt_changes_which_flows_share_a_bucket() {
         let buckets = |seed| {
-            let codel = CodelParams { target_ns: 1, interval_ns: 1, mark: Mark::Drop };
+            let codel = CodelParams { target_ns: 1, interval_ns: 1, mark: Mark::Drop, ce_threshold_ns: None };
             let limit = Limit { bytes: None, packets: Some(1) };
             let queue: FqCodel<TestPacket> = FqCodel::from_plan(
                 &FqCodelQueue { limit, buckets: 1024, quantum_bytes: 1500, codel },

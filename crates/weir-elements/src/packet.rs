@@ -10,6 +10,8 @@ pub trait Packet {
     fn is_data(&self) -> bool;
     /// Whether its ECN field is ECT(0), ECT(1) or CE (RFC 3168).
     fn ecn_capable(&self) -> bool;
+    /// Whether its ECN field is ECT(1) or CE, so that it belongs to L4S (RFC 9331, section 5.1).
+    fn is_l4s(&self) -> bool;
     /// Sets the ECN field to CE, congestion experienced.
     fn mark_ce(&mut self);
     /// A hash of the flow, the same for all its packets, spread over 32 bits.

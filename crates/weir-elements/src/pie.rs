@@ -333,7 +333,7 @@ impl<P: Packet + Send> Qdisc<P> for Pie<P> {
         self.counters.left(entry.bytes);
         let sojourn = now.since(entry.since);
         self.control.depart(now, sojourn, self.fifo.packets() == 0);
-        Some(Dequeued { packet: entry.packet, sojourn })
+        Some(Dequeued { packet: entry.packet, sojourn, class: 0 })
     }
 
     fn bytes(&self) -> u64 {

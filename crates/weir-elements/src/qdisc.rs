@@ -57,6 +57,8 @@ pub struct Dequeued<P> {
     pub packet: P,
     /// Its time in the queue.
     pub sojourn: Dur,
+    /// Its class, see [`Qdisc::class_of`]; 0 if the queue has no classes. A mark may change what `class_of` says.
+    pub class: u32,
 }
 
 /// Counters of a queue since its creation. Packets in = out + dropped + waiting, and the same in bytes.
@@ -160,7 +162,8 @@ pub trait Qdisc<P: Packet>: Send {
         0
     }
 
-    /// The class of `packet`, below [`classes`](Qdisc::classes). A packet keeps its class until it has left the queue.
+    /// The class of `packet`, below [`classes`](Qdisc::classes). A packet keeps its class until it has left the queue, see
+    /// [`Dequeued::class`].
     fn class_of(&self, packet: &P) -> u32 {
         let _ = packet;
         0

@@ -16,11 +16,13 @@ queues! {
     at arrival {
         Droptail = droptail::DroptailQueue;
         Red = red::RedQueue;
+        Step = step::StepQueue;
     }
     at departure {
         Codel = codel::CodelQueue;
         FqCodel = fq_codel::FqCodelQueue;
         Pie = pie::PieQueue;
+        Dualpi2 = dualpi2::DualPi2Queue;
         Wrr = wrr::WrrQueue;
         Prio = prio::PrioQueue;
         Drr = drr::DrrQueue;

@@ -11,12 +11,14 @@ pub struct TestPacket {
     pub dscp: u8,
     pub ecn: bool,
     pub ce: bool,
+    /// ECT(1) instead of ECT(0).
+    pub ect1: bool,
     pub segments: u32,
 }
 
 impl TestPacket {
     pub fn new(id: u32, bytes: u32) -> TestPacket {
-        TestPacket { id, bytes, flow: 0, dscp: 0, ecn: false, ce: false, segments: 1 }
+        TestPacket { id, bytes, flow: 0, dscp: 0, ecn: false, ce: false, ect1: false, segments: 1 }
     }
 
     pub fn of_flow(self, flow: u32) -> TestPacket {
@@ -42,6 +44,9 @@ impl Packet for TestPacket {
     }
     fn ecn_capable(&self) -> bool {
         self.ecn
+    }
+    fn is_l4s(&self) -> bool {
+        self.ect1 || self.ce
     }
     fn mark_ce(&mut self) {
         assert!(self.ecn, "a packet that is not ECN-capable must not be marked");

@@ -14,6 +14,7 @@ const ECT: u8 = 2;
 const CE: u8 = 4;
 /// The mark was counted.
 const COUNTED: u8 = 8;
+const ECT_1: u8 = 16;
 
 /// One packet of a train, as links process it. A single packet is a train of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,7 @@ impl Segment {
         let ecn = frame.traffic_class & 3;
         let flags = if frame.is_data() { DATA } else { 0 }
             | if ecn != 0 { ECT } else { 0 }
+            | if ecn == 1 { ECT_1 } else { 0 }
             | if ecn == 3 { CE | COUNTED } else { 0 };
         let ip_bytes = frame.packet_bytes(u32::from(index)).min(u32::from(u16::MAX)) as u16;
         Segment { train, place, hash, ip_bytes, index, flags, dscp: frame.traffic_class >> 2 }
@@ -72,6 +74,10 @@ impl Packet for Segment {
     #[inline]
     fn ecn_capable(&self) -> bool {
         self.flags & ECT != 0
+    }
+    #[inline]
+    fn is_l4s(&self) -> bool {
+        self.flags & (ECT_1 | CE) != 0
     }
     #[inline]
     fn mark_ce(&mut self) {

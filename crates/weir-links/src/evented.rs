@@ -85,7 +85,7 @@ impl<P: Record> Evented<P> {
             lost.push(dropped);
         });
         self.count_drops(at, &lost[lost_before..]);
-        let Some(Dequeued { packet, sojourn }) = next else {
+        let Some(Dequeued { packet, sojourn, class }) = next else {
             let Some(until) = self.qdisc.held_until(at) else { return Next::Idle };
             // A packet that found the transmitter idle waits as well.
             stats.note_peak();
@@ -100,7 +100,6 @@ impl<P: Record> Evented<P> {
         stats.began(at, bytes);
         stats.waited(sojourn.0);
         if let Some(classes) = &mut self.classes {
-            let class = self.qdisc.class_of(&packet);
             classes.marked(class, marks);
             classes.began(class, at, bytes, sojourn.0);
         }

@@ -1,6 +1,6 @@
 //! A directed link: MTU, losses, queue, transmitter and delay line of `weir-elements`, driven in virtual time.
 //!
-//! A first-in, first-out queue that decides at arrival (drop-tail, RED) at a constant rate is *analytic*: the departure
+//! A first-in, first-out queue that decides at arrival (drop-tail, RED, step marking) at a constant rate is *analytic*: the departure
 //! of a packet is computed at its arrival, and its serialisation needs no event. All other queues are *evented*: they
 //! dequeue whenever the transmitter becomes idle.
 

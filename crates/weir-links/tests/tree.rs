@@ -26,6 +26,9 @@ impl Packet for Numbered {
     fn ecn_capable(&self) -> bool {
         false
     }
+    fn is_l4s(&self) -> bool {
+        false
+    }
     fn mark_ce(&mut self) {}
     fn flow_hash(&self) -> u32 {
         self.number
@@ -56,7 +59,9 @@ impl Qdisc<Numbered> for Gated {
         if Gated::opens(now).is_some() {
             return None;
         }
-        self.children.iter_mut().find_map(|child| child.dequeue(now, drops))
+        (0..)
+            .zip(&mut self.children)
+            .find_map(|(class, child)| child.dequeue(now, drops).map(|next| Dequeued { class, ..next }))
     }
     fn bytes(&self) -> u64 {
         self.children.iter().map(Qdisc::bytes).sum()

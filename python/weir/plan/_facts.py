@@ -5,11 +5,14 @@ All code takes these quantities from here, so that each has one definition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from weir import _weir
 from weir.plan._types import (
     CbrSource,
     CommandSource,
@@ -127,6 +130,8 @@ def queue_classes(queue: Queue) -> tuple[tuple[str, int | None], ...]:
     A class whose queue is a scheduler too is replaced by that one's classes: ``outer.inner``. Shares are parts of a
     million; ``None``: the scheduler guarantees no share. Empty for a queue without classes.
     """
+    if own := _own_classes().get(kind_of(queue)):
+        return tuple((name, None) for name in own)
     inside = getattr(queue, "queue", None)
     if inside is not None:
         return queue_classes(inside)  # a shaper has the classes of the queue inside
@@ -157,6 +162,12 @@ def queue_changes(plan: Plan, link: int) -> tuple[tuple[int, Queue], ...]:
 def _with_share(one: Struct, share: int) -> Struct:
     """A class with another weight or quantum."""
     return replace(one, **{"weight_ppm" if hasattr(one, "weight_ppm") else "quantum_bytes": share})
+
+
+@cache
+def _own_classes() -> Mapping[str, tuple[str, ...]]:
+    """The classes of queues that sort packets by themselves, without classes in the plan."""
+    return {one["name"]: tuple(one["classes"]) for one in msgspec.json.decode(_weir.elements()) if one["classes"]}
 
 
 def queue_packets(queue: Queue, packet: int) -> int:

@@ -23,6 +23,7 @@ __all__ = [
     "DroptailQueue",
     "DrrClass",
     "DrrQueue",
+    "Dualpi2Queue",
     "EmulLinks",
     "EmulOffload",
     "EmulOptions",
@@ -70,6 +71,7 @@ __all__ = [
     "Source",
     "Stack",
     "StartedReady",
+    "StepQueue",
     "TbfQueue",
     "TcpTransport",
     "Trace",
@@ -229,6 +231,8 @@ Mark: TypeAlias = Literal["drop", "ecn"]
 class CodelParams(Struct, frozen=True, kw_only=True):
     """Parameters of CoDel (RFC 8289)."""
 
+    ce_threshold_ns: UInt64 | None = None
+    """Mark each packet that can carry ECN and has waited longer than this; none: never."""
     interval_ns: UInt64
     """Sliding-minimum window; 100 ms."""
     mark: Mark
@@ -369,6 +373,17 @@ class RedQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="red"):
     """Weight of the averaging filter, ``w_q``."""
 
 
+class StepQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="step"):
+    """First in, first out; marks packets that find more than a threshold waiting."""
+
+    drop: bool
+    """Above the threshold, drop packets that cannot carry ECN."""
+    limit: Limit
+    """Hard limit."""
+    threshold_bytes: UInt64
+    """Bytes on the wire above which arriving packets are marked."""
+
+
 class CodelQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="codel"):
     """Controlled delay (RFC 8289)."""
 
@@ -406,6 +421,35 @@ class PieQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pie"):
     """Target delay; 15 ms."""
     update_ns: UInt64
     """Time between two updates of the probability; 15 ms."""
+
+
+class Dualpi2Queue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="dualpi2"):
+    """Two coupled queues under a proportional integral controller (RFC 9332)."""
+
+    alpha: float
+    """Weight of the deviation from the target, in 1/s; 0.15."""
+    any_ect: bool
+    """Packets with ECT(0) belong to the L queue, too."""
+    beta: float
+    """Weight of the change of the delay, in 1/s; 3."""
+    classic_ppm: UInt32
+    """Guaranteed share of the C queue, parts of a million; 10 %."""
+    coupling: float
+    """Coupling factor k; 2."""
+    limit: Limit
+    """Hard limit over both queues."""
+    range_ns: UInt64
+    """Width of the ramp; 400 us. 0: a step."""
+    shift_ns: UInt64 | None = None
+    """Time shift of a time-shifted FIFO; none: the guaranteed share counts."""
+    spared_packets: UInt64
+    """The ramp spares packets while the L queue has no more than this many, the departing one counted; 1."""
+    target_ns: UInt64
+    """Target of the C queue's delay; 15 ms."""
+    threshold_ns: UInt64
+    """Delay at which the L queue's own ramp begins; 800 us."""
+    update_ns: UInt64
+    """Time between two updates of the base probability; 15 ms."""
 
 
 class WrrQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="wrr"):
@@ -503,9 +547,11 @@ class PoliceQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="poli
 Queue: TypeAlias = (
     DroptailQueue
     | RedQueue
+    | StepQueue
     | CodelQueue
     | FqCodelQueue
     | PieQueue
+    | Dualpi2Queue
     | WrrQueue
     | PrioQueue
     | DrrQueue
@@ -676,6 +722,8 @@ Stack: TypeAlias = Literal["linux", "linux-2.6"]
 class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag="tcp"):
     """TCP."""
 
+    accecn: bool = False
+    """Accurate feedback of congestion marks (AccECN, RFC 9768), if ECN is on."""
     ack: Ack
     """Acknowledgement policy of the receiver."""
     cc: str

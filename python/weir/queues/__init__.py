@@ -38,6 +38,7 @@ QUEUES: dict[str, str] = {
     "codel": "weir.queues.codel:Codel",
     "fq_codel": "weir.queues.fq_codel:FqCodel",
     "pie": "weir.queues.pie:Pie",
+    "step": "weir.queues.step:Step",
     "wrr": "weir.queues.wrr:Wrr",
     "prio": "weir.queues.prio:Prio",
     "drr": "weir.queues.drr:Drr",

@@ -54,6 +54,8 @@ class Element(Struct, frozen=True, kw_only=True):
     """Whether it draws random numbers while a plan runs."""
     plain: bool
     """A queue: first in, first out, and drops only packets that exceed its limit."""
+    classes: tuple[str, ...]
+    """Classes into which a queue sorts packets by itself; empty if it has none, or if the plan names them."""
     forms: tuple[Form, ...]
 
 

@@ -24,6 +24,8 @@ class Codel(Discipline):
 
     def obstacle(self, link: Link) -> str | None:
         codel = _params(link)
+        if codel.ce_threshold_ns is not None:
+            return "`ce_threshold`, whose marks Linux counts apart"
         return too_short("a target", codel.target_ns) or too_short("an interval", codel.interval_ns)
 
     def arguments(self, link: Link, *, on_wire: bool) -> str:

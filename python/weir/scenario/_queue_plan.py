@@ -35,8 +35,10 @@ def _spec_plan(written: _Written) -> dict[str, Any]:
     own = discipline.fields(written)
     plan: dict[str, Any] = {"kind": kind, "limit": own["limit"] if "limit" in own else _hard_limit(written, form)}
     for key in form.keys:
-        if key.field != "limit":
-            _put(plan, key.field, own[key.field] if key.field in own else _value(written, key))
+        value = own[key.field] if key.field in own else _value(written, key)
+        # A field that a plan may lack appears only if it is given, so that older plans keep their hash.
+        if key.field != "limit" and not (value is None and "." in key.field):
+            _put(plan, key.field, value)
     discipline.advise(written)
     return plan
 

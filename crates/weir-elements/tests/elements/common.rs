@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use weir_elements::plan::{
-    CodelQueue, DroptailQueue, DrrQueue, EtsQueue, FqCodelQueue, HtbQueue, PieQueue, PoliceQueue, PrioQueue, RedQueue,
-    TbfQueue, WfqQueue, WrrQueue,
+    CodelQueue, DroptailQueue, DrrQueue, DualPi2Queue, EtsQueue, FqCodelQueue, HtbQueue, PieQueue, PoliceQueue,
+    PrioQueue, RedQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue,
 };
 use weir_elements::{
     CodelParams, DrrClass, EtsClass, HtbClass, Limit, Mark, Members, PrioClass, Queue, RedCurve, WfqClass, WrrClass,
@@ -46,13 +46,44 @@ pub fn red() -> impl Strategy<Value = Queue> {
         .prop_map(|(limit, curves, weight, gentle, mark)| Queue::Red(RedQueue { limit, curves, weight, gentle, mark }))
 }
 
+pub fn step() -> impl Strategy<Value = Queue> {
+    (limit(), 0u64..30_000, any::<bool>())
+        .prop_map(|(limit, threshold_bytes, drop)| Queue::Step(StepQueue { limit, threshold_bytes, drop }))
+}
+
+/// Both schedulers, and controllers that act within the times of the arrivals.
+pub fn dualpi2() -> impl Strategy<Value = Queue> {
+    let controller = (1_000u64..3_000_000, 1_000u64..3_000_000, 0.5f64..4.0);
+    let ramp = (0u64..2_000_000, prop_oneof![Just(0u64), 1u64..2_000_000], 0u64..3);
+    let scheduler = (0u32..=1_000_000, prop::option::of(0u64..5_000_000));
+    (limit(), controller, ramp, scheduler, any::<bool>()).prop_map(
+        |(limit, (target_ns, update_ns, coupling), (threshold_ns, range_ns, spared_packets), scheduler, any_ect)| {
+            let (classic_ppm, shift_ns) = scheduler;
+            let (alpha, beta) = (15.0, 300.0);
+            Queue::Dualpi2(DualPi2Queue {
+                limit,
+                target_ns,
+                update_ns,
+                alpha,
+                beta,
+                coupling,
+                threshold_ns,
+                range_ns,
+                spared_packets,
+                classic_ppm,
+                shift_ns,
+                any_ect,
+            })
+        },
+    )
+}
+
 pub fn codel_params() -> impl Strategy<Value = CodelParams> {
     // Short against the times of the arrivals, so that the controllers act.
-    (1_000u64..3_000_000, 1_000u64..20_000_000, mark()).prop_map(|(target_ns, interval_ns, mark)| CodelParams {
-        target_ns,
-        interval_ns,
-        mark,
-    })
+    let ce_threshold = prop::option::of(0u64..3_000_000);
+    (1_000u64..3_000_000, 1_000u64..20_000_000, mark(), ce_threshold).prop_map(
+        |(target_ns, interval_ns, mark, ce_threshold_ns)| CodelParams { target_ns, interval_ns, mark, ce_threshold_ns },
+    )
 }
 
 /// The limit of a scheduler in the tests: the sum of the limits of its classes, or less.
@@ -202,6 +233,8 @@ fn any_plain_queue() -> impl Strategy<Value = Queue> {
     prop_oneof![
         droptail(),
         red(),
+        step(),
+        dualpi2(),
         (limit(), codel_params()).prop_map(|(limit, codel)| Queue::Codel(CodelQueue { limit, codel })),
         (limit(), 1u32..16, 100u32..3000, codel_params()).prop_map(|(limit, buckets, quantum_bytes, codel)| {
             Queue::FqCodel(FqCodelQueue { limit, buckets, quantum_bytes, codel })
@@ -224,12 +257,13 @@ pub fn port() -> impl Strategy<Value = Port> {
 /// Packets and the instants of their arrival: bursts, and now and then an idle time.
 pub fn arrivals() -> impl Strategy<Value = Vec<(Time, TestPacket)>> {
     let gap = prop_oneof![3 => Just(0u64), 6 => 0u64..200_000, 1 => 0u64..20_000_000];
-    let packet = (gap, 40u32..=1500, 0u32..6, 0u8..2, any::<bool>());
+    let packet = (gap, 40u32..=1500, 0u32..6, 0u8..2, 0u8..3);
     prop::collection::vec(packet, 1..400).prop_map(|packets| {
         let mut now = 0;
         let with_time = |(id, (gap, bytes, flow, dscp, ecn))| {
             now += gap;
-            let packet = TestPacket { dscp, ecn, ..TestPacket::new(id, bytes).of_flow(flow) };
+            let (ecn, ect1) = (ecn > 0, ecn > 1);
+            let packet = TestPacket { dscp, ecn, ect1, ..TestPacket::new(id, bytes).of_flow(flow) };
             (Time(now), packet)
         };
         (0..).zip(packets).map(with_time).collect()

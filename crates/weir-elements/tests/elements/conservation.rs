@@ -69,6 +69,7 @@ impl Ledger {
             assert_eq!(out.sojourn, now.since(since));
             assert_eq!(out.packet, TestPacket { ce: out.packet.ce, ..packet.clone() });
             let class = self.queue.class_of(&packet);
+            assert_eq!(out.class, class, "it leaves the class that it entered");
             let before = self.last_out.insert((packet.flow, class), packet.id);
             assert!(before < Some(packet.id), "flow {} is reordered in class {class}", packet.flow);
             self.out.0 += 1;

@@ -5,7 +5,7 @@ use weir_elements::{CodelParams, Delay, Limit, Loss, Mark, Queue, RedCurve};
 
 const LIMIT: Limit = Limit { bytes: Some(1), packets: None };
 const CURVE: RedCurve = RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 1, max_bytes: 2, max_p: 0.1 };
-const CODEL: CodelParams = CodelParams { target_ns: 1, interval_ns: 1, mark: Mark::Drop };
+const CODEL: CodelParams = CodelParams { target_ns: 1, interval_ns: 1, mark: Mark::Drop, ce_threshold_ns: None };
 
 fn red(curve: RedCurve, weight: f64) -> Queue {
     Queue::Red(RedQueue { limit: LIMIT, curves: vec![curve], weight, gentle: false, mark: Mark::Drop })

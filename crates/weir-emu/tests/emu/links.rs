@@ -107,7 +107,7 @@ fn a_marked_packet_says_so_in_its_header_and_its_checksum_holds() {
 #[test]
 fn codel_marks_at_departure_and_the_mark_is_counted_once() {
     let mut plan = wire(10 * MS, MS);
-    let codel = CodelParams { target_ns: 5 * MS, interval_ns: 20 * MS, mark: Mark::Ecn };
+    let codel = CodelParams { target_ns: 5 * MS, interval_ns: 20 * MS, mark: Mark::Ecn, ce_threshold_ns: None };
     plan.links[0].queue = Queue::Codel(CodelQueue { limit: Limit { bytes: None, packets: Some(1000) }, codel });
     let mut driver = Driver::new(&plan);
     (0..100).for_each(|id| driver.send(0, &Packet { ecn: 1, ..Packet::datagram() }.numbered(id)));

@@ -65,6 +65,7 @@ fn tcp(ecn: bool) -> Tcp {
         timestamps: true,
         sack: true,
         ecn,
+        accecn: false,
         initial_window: 10,
         send_buffer_bytes: 1 << 24,
         receive_buffer_bytes: 1 << 24,
@@ -87,6 +88,7 @@ fn packet(record: &TraceRecord, plan: &Plan) -> Packet {
         id: record.id,
         ecn: match record.ecn {
             Ecn::NotCapable => 0,
+            Ecn::L4s => 1,
             Ecn::Capable => 2,
             Ecn::Experienced => 3,
         },
@@ -156,7 +158,7 @@ fn fixed() -> Delay {
 }
 
 fn codel(mark: Mark) -> CodelParams {
-    CodelParams { target_ns: 5 * MS, interval_ns: 100 * MS, mark }
+    CodelParams { target_ns: 5 * MS, interval_ns: 100 * MS, mark, ce_threshold_ns: None }
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn limit(packets: u64) -> Limit {
 }
 
 fn codel(mark: Mark) -> CodelParams {
-    CodelParams { target_ns: 5 * MS, interval_ns: 100 * MS, mark }
+    CodelParams { target_ns: 5 * MS, interval_ns: 100 * MS, mark, ce_threshold_ns: None }
 }
 
 /// `flows` bulk flows of 40 ms share 20 Mb/s with this queue; none starts after 2 s.

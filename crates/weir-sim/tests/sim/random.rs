@@ -65,6 +65,7 @@ fn codel() -> impl Strategy<Value = CodelParams> {
         target_ns: target * MS,
         interval_ns: interval * MS,
         mark,
+        ce_threshold_ns: None,
     })
 }
 
@@ -176,7 +177,7 @@ fn link(dequeue_aqm: bool) -> impl Strategy<Value = Link> {
 
 pub fn tcp() -> impl Strategy<Value = Tcp> {
     let cc = select(weir_cc::list().iter().map(|algorithm| algorithm.name()).collect::<Vec<_>>());
-    let switches = vec(any::<bool>(), 6);
+    let switches = vec(any::<bool>(), 7);
     let buffer = select(vec![3000u64, 30_000, 1 << 20, 1 << 20, 1 << 30, 1 << 30]);
     (
         cc,
@@ -196,6 +197,7 @@ pub fn tcp() -> impl Strategy<Value = Tcp> {
             timestamps: on[0],
             sack: on[1],
             ecn: on[2],
+            accecn: on[6],
             initial_window,
             send_buffer_bytes,
             receive_buffer_bytes,

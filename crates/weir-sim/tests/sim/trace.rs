@@ -131,7 +131,12 @@ fn wireshark_measures_the_round_trip_of_the_plan() {
 fn ecn_marks_and_echoes_are_in_the_headers() {
     let queue = weir_plan::Queue::Codel(weir_plan::CodelQueue {
         limit: weir_plan::Limit { bytes: None, packets: Some(1000) },
-        codel: weir_plan::CodelParams { target_ns: 5 * MS, interval_ns: 100 * MS, mark: weir_plan::Mark::Ecn },
+        codel: weir_plan::CodelParams {
+            target_ns: 5 * MS,
+            interval_ns: 100 * MS,
+            mark: weir_plan::Mark::Ecn,
+            ce_threshold_ns: None,
+        },
     });
     let mut plan = dumbbell(1, 100_000_000, 10_000_000, 20 * MS, queue, 3000 * MS);
     add_flow(&mut plan, 0, 0, weir_plan::Tcp { ecn: true, ..tcp("reno") }, weir_plan::Source::Bulk);

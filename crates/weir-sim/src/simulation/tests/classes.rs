@@ -32,7 +32,9 @@ impl Qdisc<Packet> for Priority {
         self.children[class as usize].enqueue(now, packet, drops)
     }
     fn dequeue(&mut self, now: Time, drops: &mut Drops<'_, Packet>) -> Option<Dequeued<Packet>> {
-        self.children.iter_mut().find_map(|child| child.dequeue(now, drops))
+        (0..)
+            .zip(&mut self.children)
+            .find_map(|(class, child)| child.dequeue(now, drops).map(|next| Dequeued { class, ..next }))
     }
     fn bytes(&self) -> u64 {
         self.children.iter().map(Qdisc::bytes).sum()
