@@ -69,6 +69,9 @@ enum tcp_ca_ack_event_flags {
 
 #define TCP_CONG_NON_RESTRICTED 0x1
 #define TCP_CONG_NEEDS_ECN 0x2
+/* Kernels that do not know a flag refuse it. */
+#define TCP_CONG_NEEDS_ACCECN 0
+#define TCP_CONG_ECT_1_NEGOTIATION 0
 
 #define TCP_ECN_OK 1
 #define TCP_ECN_QUEUE_CWR 2

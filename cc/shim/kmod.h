@@ -54,6 +54,14 @@ static inline void weir_send_ack(struct sock *sk, u32 rcv_nxt)
 		((void (*)(struct sock *, u32, u16))(void *)__tcp_send_ack)(sk, rcv_nxt, 0);
 }
 
+/* Flags of later kernels. */
+#ifndef TCP_CONG_NEEDS_ACCECN
+#define TCP_CONG_NEEDS_ACCECN 0
+#endif
+#ifndef TCP_CONG_ECT_1_NEGOTIATION
+#define TCP_CONG_ECT_1_NEGOTIATION 0
+#endif
+
 #include "echo.h"
 
 static __always_inline void weir_echo_flag(struct sock *sk, bool is_marked)

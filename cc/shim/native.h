@@ -69,6 +69,8 @@ enum tcp_ca_ack_event_flags {
 /* tcp_congestion_ops.flags */
 #define TCP_CONG_NON_RESTRICTED 0x1
 #define TCP_CONG_NEEDS_ECN 0x2
+#define TCP_CONG_NEEDS_ACCECN 0x4
+#define TCP_CONG_ECT_1_NEGOTIATION 0x8
 
 /* tcp_sock.ecn_flags */
 #define TCP_ECN_OK 1

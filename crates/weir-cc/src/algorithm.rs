@@ -39,6 +39,8 @@ pub struct Description {
     pub state_bytes: u32,
     /// Needs ECN on the connection.
     pub needs_ecn: bool,
+    /// Needs accurate feedback of congestion marks (RFC 9768).
+    pub needs_accecn: bool,
     /// Sets the window in `cong_control` instead of `cong_avoid`.
     pub has_cong_control: bool,
     /// Its options.
@@ -93,6 +95,16 @@ impl Algorithm {
         self.ops.flags & 2 != 0
     }
 
+    /// Whether the receiver must count marks.
+    pub fn needs_accecn(&self) -> bool {
+        self.ops.flags & 4 != 0
+    }
+
+    /// Whether its packets are ECT(1) instead of ECT(0): it is scalable (RFC 9331).
+    pub fn sends_ect_1(&self) -> bool {
+        self.ops.flags & 8 != 0
+    }
+
     /// Whether it sets the window in `cong_control` instead of `cong_avoid`.
     pub fn has_cong_control(&self) -> bool {
         self.ops.cong_control.is_some() || self.ops.cong_control_rs.is_some()
@@ -112,6 +124,7 @@ impl Algorithm {
             source: text(self.ops.source),
             state_bytes: self.ops.priv_size,
             needs_ecn: self.needs_ecn(),
+            needs_accecn: self.needs_accecn(),
             has_cong_control: self.has_cong_control(),
             options: self.options(),
         }

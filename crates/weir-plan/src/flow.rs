@@ -85,6 +85,9 @@ pub struct Tcp {
     pub sack: bool,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
+    /// Accurate feedback of congestion marks (AccECN, RFC 9768), if ECN is on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accecn: bool,
     /// Initial window, in segments.
     pub initial_window: u32,
     /// Maximum number of bytes sent and not acknowledged.

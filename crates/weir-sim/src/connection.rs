@@ -2,7 +2,7 @@
 
 use weir_cc::Algorithm;
 use weir_plan::Tcp;
-use weir_tcp::{Counters, Receiver, Sender, header_bytes};
+use weir_tcp::{Counters, Receiver, Sender, feedback, header_bytes};
 use weir_units::Time;
 
 /// A TCP connection.
@@ -16,6 +16,8 @@ pub(crate) struct Connection {
     /// Bytes of the IP packet of a full segment.
     pub full_bytes: u32,
     pub ecn: bool,
+    /// Its packets are ECT(1) instead of ECT(0).
+    pub ect_1: bool,
 }
 
 impl Connection {
@@ -24,11 +26,12 @@ impl Connection {
         let headers = header_bytes(tcp.timestamps);
         Connection {
             sender: Sender::new(tcp, algorithm).expect("the options were checked when the simulation was built"),
-            receiver: Receiver::new(tcp).with_exact_echo(tcp.ecn && algorithm.needs_ecn()),
+            receiver: Receiver::new(tcp).with_feedback(feedback(tcp, algorithm)),
             syn_ack_at: None,
             headers,
             full_bytes: tcp.mss_bytes + headers,
             ecn: tcp.ecn,
+            ect_1: tcp.ecn && algorithm.sends_ect_1(),
         }
     }
 }

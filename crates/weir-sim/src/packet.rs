@@ -14,16 +14,19 @@ pub(crate) enum Kind {
 }
 
 const KIND_MASK: u8 = 7;
-/// ECN-capable transport.
+/// ECN-capable transport: ECT(0), or ECT(1) with [`ECT_1`].
 pub(crate) const ECT: u8 = 8;
 /// Congestion experienced.
 pub(crate) const CE: u8 = 16;
-/// On data: congestion window reduced. On an ACK: ECN echo.
+/// On data: congestion window reduced. On an ACK: ECN echo, or the lowest bit of the counter of marks.
 pub(crate) const CWR_OR_ECE: u8 = 32;
 /// A retransmission.
 pub(crate) const RESENT: u8 = 64;
 /// On data: the end of a write of the application.
 pub(crate) const PUSH: u8 = 128;
+
+/// Beside the code point: the ECT code point is ECT(1).
+pub(crate) const ECT_1: u8 = 128;
 
 /// Places from here on mean no SACK blocks; a trace stores a serial number there.
 pub(crate) const NO_SACKS_FROM: u32 = 1 << 31;
@@ -42,12 +45,14 @@ pub(crate) struct Packet {
     /// Low half: timestamp, of the sender on data, echoed on an ACK. High half: place of the SACK blocks.
     options: u64,
     /// From the low end: bytes of the IP packet (16 bits); kind and flags, number of the connection within its flow
-    /// modulo 256 (packets of earlier connections are ignored), code point (8 bits each); flow, the same on both paths
-    /// (24 bits).
+    /// modulo 256 (packets of earlier connections are ignored), code point and ECT(1) (8 bits each); flow, the same on
+    /// both paths (24 bits).
     header: u64,
 }
 
 const FLAGS_SHIFT: u32 = 16;
+/// On an ACK, the three highest flags are what it echoes.
+const ECHO_SHIFT: u32 = CWR_OR_ECE.trailing_zeros();
 const CONNECTION_SHIFT: u32 = 24;
 const DSCP_SHIFT: u32 = 32;
 const FLOW_SHIFT: u32 = 40;
@@ -98,7 +103,7 @@ impl Packet {
     /// A packet of the same connection in the other direction, of another kind, without flags, number and place.
     #[inline]
     pub fn answered(self, kind: Kind, ip_bytes: u32) -> Packet {
-        let keep = !0 << CONNECTION_SHIFT;
+        let keep = !0 << CONNECTION_SHIFT & !(u64::from(ECT_1) << DSCP_SHIFT);
         let header = self.header & keep | u64::from(ip_bytes as u16) | (kind as u64) << FLAGS_SHIFT;
         Packet { address: 0, options: u64::from(NO_SACK) << 32, header }
     }
@@ -107,6 +112,26 @@ impl Packet {
     #[inline]
     pub fn is_like(&self, other: &Packet) -> bool {
         self.header == other.header
+    }
+
+    /// Sets what an acknowledgement echoes, three bits.
+    #[inline]
+    pub fn echoing(mut self, echo: u8) -> Packet {
+        self.header |= u64::from(echo) << (FLAGS_SHIFT + ECHO_SHIFT);
+        self
+    }
+
+    /// What an acknowledgement echoes.
+    #[inline]
+    pub fn echo(&self) -> u8 {
+        self.flags() >> ECHO_SHIFT
+    }
+
+    /// Makes the ECT code point ECT(1).
+    #[inline]
+    pub fn with_ect_1(mut self, on: bool) -> Packet {
+        self.header |= (if on { u64::from(ECT_1) } else { 0 }) << DSCP_SHIFT;
+        self
     }
 
     /// The same packet, one place further on its route.
@@ -194,6 +219,10 @@ impl ElementPacket for Packet {
         self.has(ECT)
     }
     #[inline]
+    fn is_l4s(&self) -> bool {
+        self.header & (u64::from(ECT_1) << DSCP_SHIFT | u64::from(CE) << FLAGS_SHIFT) != 0
+    }
+    #[inline]
     fn mark_ce(&mut self) {
         self.header |= u64::from(CE) << FLAGS_SHIFT;
     }
@@ -203,7 +232,7 @@ impl ElementPacket for Packet {
     }
     #[inline]
     fn dscp(&self) -> u8 {
-        (self.header >> DSCP_SHIFT) as u8
+        (self.header >> DSCP_SHIFT) as u8 & !ECT_1
     }
 }
 

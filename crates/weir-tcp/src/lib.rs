@@ -8,6 +8,7 @@
 //! Not modelled: connection teardown, Nagle's algorithm, MTU probing, SACK reneging, receive-buffer auto-tuning,
 //! segmentation-offload deferral, protection against wrapped sequence numbers (PAWS).
 
+use weir_cc::Algorithm;
 use weir_plan::Tcp;
 
 mod packet;
@@ -17,12 +18,22 @@ mod sender;
 
 pub use packet::{Ack, PlainAck, SackBlocks, Segment, timestamp};
 pub use ranges::{Range, Ranges};
-pub use receiver::{Arrival, Receiver};
+pub use receiver::{Arrival, Feedback, Receiver};
 pub use sender::{Counters, Notice, Sender, Transmit};
 
 /// Bytes of IPv4 and TCP headers of a data segment or a pure ACK without SACK blocks.
 pub const fn header_bytes(timestamps: bool) -> u32 {
     if timestamps { 20 + 20 + 12 } else { 20 + 20 }
+}
+
+/// How the receiver of a connection tells of marks. A congestion control that needs a counter has one whenever ECN is
+/// negotiated, as in Linux.
+pub fn feedback(tcp: &Tcp, algorithm: &Algorithm) -> Feedback {
+    match (tcp.ecn, tcp.accecn || algorithm.needs_accecn(), algorithm.needs_ecn()) {
+        (true, true, _) => Feedback::Counter,
+        (true, false, true) => Feedback::Exact,
+        _ => Feedback::Flag,
+    }
 }
 
 /// Payload of a full segment of a connection. Linux bounds it by half the peer's window; it also fits into the send

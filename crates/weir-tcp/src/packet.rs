@@ -64,8 +64,8 @@ pub struct Ack {
     pub ack: u64,
     /// The selective acknowledgements above it.
     pub sack: SackBlocks,
-    /// The echo of a congestion-experienced mark (RFC 3168).
-    pub ece: bool,
+    /// The echo of marks: 1 for congestion experienced (RFC 3168), or the counter ACE (RFC 9768, section 3.2.2).
+    pub echo: u8,
     /// The echoed [`timestamp`]; 0 without one.
     pub tsecr: u32,
 }
@@ -75,6 +75,6 @@ pub struct Ack {
 #[allow(missing_docs, reason = "`Ack` says it")]
 pub struct PlainAck {
     pub ack: u64,
-    pub ece: bool,
+    pub echo: u8,
     pub tsecr: u32,
 }

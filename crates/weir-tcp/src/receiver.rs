@@ -3,7 +3,8 @@
 //! It acknowledges as Linux does: by the delayed-ACK timer with its adaptive timeout, in quick-ACK mode at the start
 //! and after a silence, and at once at the end of a write of the sender's application. Out-of-order segments are
 //! acknowledged at once with SACK and D-SACK blocks (RFC 2018, RFC 2883); pure SACKs are compressed. Congestion marks
-//! are echoed (RFC 3168). The application reads at once.
+//! are echoed: by a flag (RFC 3168), exactly as DCTCP wants it (RFC 8257), or by a counter (RFC 9768). The application
+//! reads at once.
 
 use weir_plan::{Ack as AckPolicy, Stack, Tcp};
 use weir_units::{Dur, Time};
@@ -25,6 +26,23 @@ const INITIAL_RTO: Dur = Dur::from_secs(1);
 const UNCOMPRESSED_DUPACKS: u32 = 3;
 const MAX_COMPRESSED: u32 = 44;
 const MAX_COMPRESSION_DELAY: Dur = Dur::from_millis(1);
+
+/// Marks since the last acknowledgement that cause another one (RFC 9768, section 3.2.2.5.1).
+const UNREPORTED_MARKS: u32 = 2;
+/// The first value of the counter of marks (RFC 9768, section 3.2.1), and the mask of its bits.
+pub(crate) const FIRST_ACE: u8 = 5;
+pub(crate) const ACE_MASK: u8 = 7;
+
+/// How a receiver tells its sender of marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feedback {
+    /// Echoes a mark until the sender says that it has reduced its window (RFC 3168).
+    Flag,
+    /// Each acknowledgement echoes the marks of the segments that it covers (RFC 8257, section 3.2).
+    Exact,
+    /// Counts marks: AccECN (RFC 9768).
+    Counter,
+}
 
 /// A data segment as it arrives.
 #[derive(Clone, Copy, Debug)]
@@ -76,12 +94,15 @@ pub struct Receiver {
     compressed: u32,
     compress_deadline: Time,
     rtt: Dur,
-    echo_ce: bool,
-    /// Each acknowledgement echoes the marks of the segments that it covers (RFC 8257).
-    exact_echo: bool,
+    /// What acknowledgements echo, see [`Ack::echo`].
+    echo: u8,
+    feedback: Feedback,
+    /// Marks that came since the last acknowledgement, with a counter.
+    unreported_marks: u32,
+    last_was_marked: bool,
     /// The acknowledgement to send before the one that a segment caused: what it acknowledges, its echoed timestamp and
     /// mark.
-    prior: Option<(u64, u32, bool)>,
+    prior: Option<(u64, u32, u8)>,
 }
 
 impl Receiver {
@@ -113,24 +134,26 @@ impl Receiver {
             compressed: 0,
             compress_deadline: Time::MAX,
             rtt: MAX_COMPRESSION_DELAY * 20,
-            echo_ce: false,
-            exact_echo: false,
+            echo: 0,
+            feedback: Feedback::Flag,
+            unreported_marks: 0,
+            last_was_marked: false,
             prior: None,
         }
     }
 
-    /// Echoes marks as DCTCP wants it (RFC 8257, section 3.2): each acknowledgement those of the segments that it
-    /// covers.
+    /// Tells the sender of marks in this way.
     #[must_use]
-    pub fn with_exact_echo(mut self, exact: bool) -> Receiver {
-        self.exact_echo = exact;
+    pub fn with_feedback(mut self, feedback: Feedback) -> Receiver {
+        self.feedback = feedback;
+        self.echo = if feedback == Feedback::Counter { FIRST_ACE } else { 0 };
         self
     }
 
     /// The delayed acknowledgement that the last segment ended, because its mark differs; it precedes the segment's.
     #[inline]
     pub fn take_prior(&mut self) -> Option<Ack> {
-        self.prior.take().map(|(ack, tsecr, ece)| Ack { ack, sack: SackBlocks::default(), ece, tsecr })
+        self.prior.take().map(|(ack, tsecr, echo)| Ack { ack, sack: SackBlocks::default(), echo, tsecr })
     }
 
     /// Sets the round-trip time measured in the handshake.
@@ -178,7 +201,7 @@ impl Receiver {
     /// and without flags, [`Receiver::take_next`] may take it.
     #[inline]
     pub fn expects(&self, number: u32) -> bool {
-        number == self.next as u32 && self.out_of_order.is_empty() && !self.exact_echo
+        number == self.next as u32 && self.out_of_order.is_empty() && self.feedback == Feedback::Flag
     }
 
     /// Takes the next segment, full and without flags, as [`Receiver::on_data`] does. The receiver [expects] it.
@@ -198,7 +221,7 @@ impl Receiver {
             return None;
         }
         self.acknowledged();
-        Some(PlainAck { ack: self.next, ece: self.echo_ce, tsecr: self.ts_recent })
+        Some(PlainAck { ack: self.next, echo: self.echo, tsecr: self.ts_recent })
     }
 
     /// Handles an expired timer; returns the acknowledgement to send, if any.
@@ -327,8 +350,9 @@ impl Receiver {
     #[inline]
     fn acknowledge(&mut self) -> Ack {
         self.acknowledged();
+        self.unreported_marks = 0;
         let sack = if self.out_of_order.is_empty() || !self.sack { SackBlocks::default() } else { self.sack_blocks() };
-        Ack { ack: self.next, sack, ece: self.echo_ce, tsecr: self.ts_recent }
+        Ack { ack: self.next, sack, echo: self.echo, tsecr: self.ts_recent }
     }
 
     fn sack_blocks(&mut self) -> SackBlocks {
@@ -381,30 +405,31 @@ impl Receiver {
 
     #[inline]
     fn note_ecn(&mut self, arrival: &Arrival) {
-        if arrival.cwr || arrival.ce || self.exact_echo {
+        if arrival.cwr || arrival.ce || self.feedback != Feedback::Flag {
             self.note_congestion(arrival);
         }
     }
 
     #[cold]
     fn note_congestion(&mut self, arrival: &Arrival) {
-        if self.exact_echo {
-            self.note_mark(arrival);
-            return;
+        match self.feedback {
+            Feedback::Flag => {}
+            Feedback::Exact => return self.note_mark(arrival),
+            Feedback::Counter => return self.count_mark(arrival),
         }
         if arrival.cwr {
-            self.echo_ce = false;
+            self.echo = 0;
             if self.modern {
                 // A sender with a window of one segment waits for this ACK.
                 self.quick_acks = self.quick_acks.max(1);
             }
         }
         if arrival.ce {
-            if self.modern && !self.echo_ce {
+            if self.modern && self.echo == 0 {
                 self.quick_acks = self.quick_acks.max(QUICK_ACKS_FOR_CONGESTION);
                 self.ato = MIN_ATO;
             }
-            self.echo_ce = true;
+            self.echo = 1;
         }
     }
 }
@@ -412,15 +437,30 @@ impl Receiver {
 impl Receiver {
     /// Echoes a change of the mark at once. A segment with CWR is acknowledged at once, too.
     fn note_mark(&mut self, arrival: &Arrival) {
-        if arrival.ce != self.echo_ce {
+        if arrival.ce != (self.echo == 1) {
             if self.ack_deadline != Time::MAX {
                 let ack = self.acknowledge();
-                self.prior = Some((ack.ack, ack.tsecr, ack.ece));
+                self.prior = Some((ack.ack, ack.tsecr, ack.echo));
             }
-            self.echo_ce = arrival.ce;
+            self.echo = u8::from(arrival.ce);
             self.quick_acks = self.quick_acks.max(1);
         }
         if arrival.cwr {
+            self.quick_acks = self.quick_acks.max(1);
+        }
+    }
+
+    /// Counts a mark. The first one after a segment without, and every second one since the last acknowledgement, is
+    /// acknowledged at once (RFC 9768, section 3.2.2.5.1).
+    fn count_mark(&mut self, arrival: &Arrival) {
+        let is_change = arrival.ce && !self.last_was_marked;
+        self.last_was_marked = arrival.ce;
+        if !arrival.ce {
+            return;
+        }
+        self.echo = (self.echo + 1) & ACE_MASK;
+        self.unreported_marks += 1;
+        if is_change || self.unreported_marks >= UNREPORTED_MARKS {
             self.quick_acks = self.quick_acks.max(1);
         }
     }
@@ -441,7 +481,7 @@ mod tests {
     }
 
     /// A receiver whose acknowledgements are delayed: quick acknowledgements have ended. It has the segments below 40.
-    fn delaying(exact: bool) -> Receiver {
+    fn delaying(feedback: Feedback) -> Receiver {
         let tcp = Tcp {
             cc: String::new(),
             cc_options: std::collections::BTreeMap::new(),
@@ -451,6 +491,7 @@ mod tests {
             timestamps: true,
             sack: true,
             ecn: true,
+            accecn: false,
             initial_window: 10,
             send_buffer_bytes: 1 << 24,
             receive_buffer_bytes: 1 << 24,
@@ -458,7 +499,7 @@ mod tests {
             ack: AckPolicy::Delayed,
             processing_ns: 0,
         };
-        let mut receiver = Receiver::new(&tcp).with_exact_echo(exact);
+        let mut receiver = Receiver::new(&tcp).with_feedback(feedback);
         for seq in 0..40 {
             receiver.on_data(Time(seq * 1000), arrival(seq, false));
         }
@@ -468,29 +509,48 @@ mod tests {
 
     #[test]
     fn an_exact_echo_separates_marked_segments_from_others() {
-        let mut receiver = delaying(true);
+        let mut receiver = delaying(Feedback::Exact);
         let first = receiver.next();
         assert_eq!(receiver.on_data(Time(50_000), arrival(first, false)), None, "delayed");
         // The delayed acknowledgement comes without the echo, then the marked segment's at once with it.
         let marked = receiver.on_data(Time(51_000), arrival(first + 1, true)).expect("at once");
         let prior = receiver.take_prior().expect("the one before");
-        assert_eq!((prior.ack, prior.ece, marked.ack, marked.ece), (first + 1, false, first + 2, true));
+        assert_eq!((prior.ack, prior.echo, marked.ack, marked.echo), (first + 1, 0, first + 2, 1));
         // The mark stays: acknowledgements are delayed, and echo it.
         assert_eq!(receiver.on_data(Time(52_000), arrival(first + 2, true)), None);
-        assert!(receiver.on_data(Time(53_000), arrival(first + 3, true)).expect("the second").ece);
+        assert!(receiver.on_data(Time(53_000), arrival(first + 3, true)).expect("the second").echo == 1);
         let unmarked = receiver.on_data(Time(54_000), arrival(first + 4, false)).expect("at once");
-        assert_eq!((receiver.take_prior(), unmarked.ece), (None, false));
+        assert_eq!((receiver.take_prior(), unmarked.echo), (None, 0));
     }
 
     #[test]
     fn the_standard_s_echo_lasts_until_the_window_is_reduced() {
-        let mut receiver = delaying(false);
+        let mut receiver = delaying(Feedback::Flag);
         let first = receiver.next();
         receiver.on_data(Time(50_000), arrival(first, true));
         let mut later = (1..5).filter_map(|i| receiver.on_data(Time(51_000), arrival(first + i, false)));
-        assert!(later.all(|ack| ack.ece));
+        assert!(later.all(|ack| ack.echo == 1));
         let reduced = receiver.on_data(Time(52_000), Arrival { cwr: true, ..arrival(first + 5, false) });
-        assert!(!reduced.expect("at once").ece);
+        assert_eq!(reduced.expect("at once").echo, 0);
+        assert_eq!(receiver.take_prior(), None);
+    }
+
+    /// RFC 9768: the counter starts at 5 (section 3.2.1); an acknowledgement comes at once for the first mark after a
+    /// segment without, and for every second mark since the last acknowledgement (section 3.2.2.5.1).
+    #[test]
+    fn a_counter_counts_every_mark_modulo_8() {
+        let mut receiver = delaying(Feedback::Counter);
+        let first = receiver.next();
+        assert_eq!(receiver.on_data(Time(50_000), arrival(first, false)), None, "delayed");
+        let change = receiver.on_data(Time(51_000), arrival(first + 1, true)).expect("at once");
+        assert_eq!((change.ack, change.echo), (first + 2, 6));
+        let marks: Vec<_> = (2..8).map(|i| receiver.on_data(Time(52_000), arrival(first + i, true))).collect();
+        let echoes: Vec<_> = marks.iter().map(|ack| ack.map(|ack| ack.echo)).collect();
+        assert_eq!(echoes, [None, Some(0), None, Some(2), None, Some(4)]);
+        // The window is reduced: that changes nothing here.
+        receiver.on_data(Time(53_000), Arrival { cwr: true, ..arrival(first + 8, false) });
+        let later = receiver.on_data(Time(54_000), arrival(first + 9, false)).expect("the second");
+        assert_eq!(later.echo, 4);
         assert_eq!(receiver.take_prior(), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weir_plan::{Ack as AckPolicy, Stack, Tcp};
-use weir_tcp::{Ack, Arrival, Receiver, SackBlocks, Sender};
+use weir_tcp::{Ack, Arrival, Receiver, SackBlocks, Sender, feedback};
 use weir_units::{Dur, Time};
 
 /// What may happen to a sender.
@@ -25,7 +25,7 @@ struct WildAck {
     ack: i64,
     blocks: Vec<(i64, i64)>,
     dsack: bool,
-    ece: bool,
+    echo: u8,
     tsecr: u32,
 }
 
@@ -38,8 +38,8 @@ fn wild_ack() -> impl Strategy<Value = WildAck> {
     let block =
         prop_oneof![6 => (0i64..30, 1i64..6).prop_map(|(start, len)| (start, start + len)), 1 => (number(), number())];
     let tsecr = prop_oneof![3 => 0u32..4_000_000, 1 => any::<u32>()];
-    (ack, proptest::collection::vec(block, 0..4), any::<bool>(), proptest::bool::weighted(0.2), tsecr)
-        .prop_map(|(ack, blocks, dsack, ece, tsecr)| WildAck { ack, blocks, dsack, ece, tsecr })
+    (ack, proptest::collection::vec(block, 0..4), any::<bool>(), prop_oneof![4 => Just(0u8), 1 => 1u8..8], tsecr)
+        .prop_map(|(ack, blocks, dsack, echo, tsecr)| WildAck { ack, blocks, dsack, echo, tsecr })
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -59,8 +59,8 @@ fn call() -> impl Strategy<Value = Call> {
 fn tcp() -> impl Strategy<Value = Tcp> {
     let names: Vec<String> = weir_cc::list().iter().map(|algorithm| algorithm.name().to_owned()).collect();
     let cc = proptest::sample::select(names);
-    (cc, any::<(bool, bool, bool, bool, bool)>(), 1u32..12, 1u64..40_000).prop_map(
-        |(cc, (legacy, sack, timestamps, ecn, pacing), initial_window, buffer)| Tcp {
+    (cc, any::<(bool, bool, bool, bool, bool, bool)>(), 1u32..12, 1u64..40_000).prop_map(
+        |(cc, (legacy, sack, timestamps, ecn, accecn, pacing), initial_window, buffer)| Tcp {
             cc,
             cc_options: Default::default(),
             cc_source: None,
@@ -69,6 +69,7 @@ fn tcp() -> impl Strategy<Value = Tcp> {
             timestamps,
             sack,
             ecn,
+            accecn,
             initial_window,
             send_buffer_bytes: 100_000,
             receive_buffer_bytes: buffer,
@@ -89,7 +90,7 @@ fn build(ack: &WildAck, una: u64) -> Ack {
     for (start, end) in &ack.blocks {
         sack.push(relative(una, *start), relative(una, *end), 4);
     }
-    Ack { ack: relative(una, ack.ack), sack, ece: ack.ece, tsecr: ack.tsecr }
+    Ack { ack: relative(una, ack.ack), sack, echo: ack.echo, tsecr: ack.tsecr }
 }
 
 fn apply(sender: &mut Sender, now: &mut Time, call: &Call) {
@@ -145,7 +146,8 @@ proptest! {
             1..200,
         ),
     ) {
-        let mut receiver = Receiver::new(&tcp);
+        let algorithm = weir_cc::find(&tcp.cc).unwrap();
+        let mut receiver = Receiver::new(&tcp).with_feedback(feedback(&tcp, &algorithm));
         let mut now = Time::ZERO;
         let mut delivered = 0;
         for (offset, len, tsval, (ce, cwr, push), gap) in arrivals {

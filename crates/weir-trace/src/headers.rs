@@ -64,6 +64,7 @@ fn ip_header(record: &TraceRecord, plan: &Plan) -> io::Result<Ipv4Header> {
     ip.ecn = match record.ecn {
         Ecn::NotCapable => IpEcn::NotEct,
         Ecn::Capable => IpEcn::Ect0,
+        Ecn::L4s => IpEcn::Ect1,
         Ecn::Experienced => IpEcn::CongestionExperienced,
     };
     Ok(ip)
@@ -79,6 +80,12 @@ fn tcp_header(record: &TraceRecord, tcp: &Tcp, from: u16, to: u16) -> io::Result
     header.acknowledgment_number = u32::from(header.ack);
     header.ece = record.ece || is_syn && tcp.ecn;
     header.cwr = record.cwr || record.kind == PacketKind::Syn && tcp.ecn;
+    if tcp.ecn && tcp.accecn && is_syn {
+        // RFC 9768, table 2: all three flags ask, CWR alone answers a SYN without ECT.
+        let asks = record.kind == PacketKind::Syn;
+        (header.ns, header.cwr, header.ece) = (asks, true, asks);
+    }
+    header.ns |= record.ae;
     match record.kind {
         PacketKind::Data => header.sequence_number = sequence(record.seq),
         PacketKind::Ack => {

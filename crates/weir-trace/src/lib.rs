@@ -62,10 +62,13 @@ pub struct TraceRecord {
     pub tsecr: u32,
     /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// Echo of a congestion mark, on a packet outside the handshake.
+    /// Echo of a congestion mark, on a packet outside the handshake; with AccECN the lowest bit of the counter of marks,
+    /// whose other bits are `cwr` and `ae` (RFC 9768).
     pub ece: bool,
     /// Congestion window reduced, on a packet outside the handshake.
     pub cwr: bool,
+    /// Highest bit of the counter of marks, on a packet outside the handshake.
+    pub ae: bool,
     /// Whether it was sent before.
     pub retransmission: bool,
     /// The headers of a real packet, from the IP header on; none for a simulated packet.
@@ -115,8 +118,10 @@ pub enum PacketKind {
 pub enum Ecn {
     /// Not ECN-capable.
     NotCapable,
-    /// ECN-capable, ECT(0) or ECT(1).
+    /// ECT(0).
     Capable,
+    /// ECT(1), of L4S.
+    L4s,
     /// Congestion experienced.
     Experienced,
 }

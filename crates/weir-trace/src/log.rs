@@ -15,8 +15,8 @@ const HEADER: &str = "time_ns,event,link,flow,from,connection,kind,number,id,ip_
 /// Columns: `time_ns`; `event` (`sent`, `received`, `dropped`); `link`, the index of the link that dropped it, else
 /// empty; `flow`; `from`, the end of the flow that sent it (`sender`, `receiver`); `connection`, `kind`, `number`,
 /// `id`, `ip_bytes`, `payload_bytes`, `seq`, `ack`, `tsval`, `tsecr` as in [`TraceRecord`]; `sack`, blocks `start-end`
-/// separated by `;`; `flags`: `R` retransmission, `E` ECN echo, `W` window reduced, `T` ECN-capable and `C` congestion
-/// experienced.
+/// separated by `;`; `flags`: `R` retransmission, `E` ECN echo, `W` window reduced, `T` ECT(0), `L` ECT(1) and `C`
+/// congestion experienced; with AccECN `A`, `W` and `E` are the counter of marks.
 #[derive(Debug)]
 pub struct LogWriter<W: Write> {
     out: W,
@@ -96,7 +96,9 @@ fn write_line(out: &mut impl Write, record: &TraceRecord) -> io::Result<()> {
         ('R', record.retransmission),
         ('E', record.ece),
         ('W', record.cwr),
+        ('A', record.ae),
         ('T', record.ecn == Ecn::Capable),
+        ('L', record.ecn == Ecn::L4s),
         ('C', record.ecn == Ecn::Experienced),
     ] {
         if on {

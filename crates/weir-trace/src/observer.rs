@@ -99,6 +99,7 @@ impl Observer {
             ecn: read.ecn,
             ece: false,
             cwr: false,
+            ae: false,
             retransmission: false,
             headers: Some(headers[..read.len as usize].into()),
         };
@@ -167,7 +168,7 @@ impl Connection {
             _ => PacketKind::Ack,
         };
         // In the handshake the two flags negotiate (RFC 3168, section 6.1.1).
-        (record.ece, record.cwr) = (tcp.ece && !tcp.syn, tcp.cwr && !tcp.syn);
+        (record.ece, record.cwr, record.ae) = (tcp.ece && !tcp.syn, tcp.cwr && !tcp.syn, tcp.ae && !tcp.syn);
     }
 }
 

@@ -32,6 +32,7 @@ pub struct TcpHeaders {
     pub fin: bool,
     pub ece: bool,
     pub cwr: bool,
+    pub ae: bool,
     pub sequence: u32,
     pub acknowledgment: u32,
     pub timestamps: (u32, u32),
@@ -56,6 +57,7 @@ pub fn read(bytes: &[u8]) -> Option<Headers> {
     };
     let ecn = match ip.ecn().value() {
         0 => Ecn::NotCapable,
+        1 => Ecn::L4s,
         CONGESTION_EXPERIENCED => Ecn::Experienced,
         _ => Ecn::Capable,
     };
@@ -69,6 +71,7 @@ fn read_tcp(tcp: &TcpHeaderSlice<'_>) -> TcpHeaders {
         fin: tcp.fin(),
         ece: tcp.ece(),
         cwr: tcp.cwr(),
+        ae: tcp.ns(),
         sequence: tcp.sequence_number(),
         acknowledgment: tcp.acknowledgment_number(),
         ..TcpHeaders::default()

@@ -58,6 +58,7 @@ class Described:
     source: str
     state_bytes: int
     needs_ecn: bool
+    needs_accecn: bool
     has_cong_control: bool
     options: tuple[Option, ...]
     raw: Mapping[str, Any] = field(repr=False, compare=False)

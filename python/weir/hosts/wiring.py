@@ -38,7 +38,7 @@ __all__ = [
     "WiringError",
     "card",
     "mtu",
-    "refuse_old_stacks",
+    "refuse_other_stacks",
     "route_options",
     "switches",
     "sysctl",
@@ -132,7 +132,7 @@ def wire(plan: Plan, tag: str, *, alone: bool = False) -> Wiring:
         WiringError: flows of one host, or between the same two, ask for settings that Linux cannot separate; or one
             asks for a setting that no Linux has.
     """
-    refuse_old_stacks(plan)
+    refuse_other_stacks(plan)
     nodes = sorted({node for flow in plan.flows for node in (flow.from_, flow.to)})
     hosts = tuple(_host(plan, node, tag) for node in nodes)
     connection = switches(plan)
@@ -355,8 +355,8 @@ def _route(host: Host, peer: Host, words: Sequence[str]) -> Command:
     return ("ip", "-n", host.namespace, "route", "add", f"{peer.address}/32", "dev", host.device, *words)
 
 
-def refuse_old_stacks(plan: Plan) -> None:
-    """Raises WiringError if a flow asks for an outdated TCP."""
+def refuse_other_stacks(plan: Plan) -> None:
+    """Raises WiringError if a flow asks for an outdated TCP, or for one that is too new."""
     old = [flow.name for flow, tcp in tcp_flows(plan) if tcp.stack == "linux-2.6"]
     if old:
         few = ", ".join(old[:3]) + (", ..." if len(old) > 3 else "")
@@ -364,3 +364,7 @@ def refuse_old_stacks(plan: Plan) -> None:
             f"stack: linux-2.6 ({few}): no kernel of today has it (RACK, proportional rate reduction and small queues "
             "cannot be switched off); the simulator has. `transport.stack: linux` is the kernel's own"
         )
+    new = [flow.name for flow, tcp in tcp_flows(plan) if tcp.accecn]
+    if new:
+        few = ", ".join(new[:3]) + (", ..." if len(new) > 3 else "")
+        raise WiringError(f"accecn ({few}): weir negotiates accurate ECN (RFC 9768) in the simulator only")

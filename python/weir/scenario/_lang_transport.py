@@ -139,6 +139,12 @@ class Transport(Spec):
     receive_buffer: Amount | None = key(_BUFFER, "Limit of bytes received and not read.", default=None)
     sack: bool | None = key(BOOLEAN, "Selective acknowledgements. Default: on.", default=None)
     ecn: bool | None = key(BOOLEAN, "Explicit congestion notification (RFC 3168). Default: off.", default=None)
+    accecn: bool | None = key(
+        BOOLEAN,
+        "Accurate feedback of marks (AccECN, RFC 9768) where `ecn` is on; only the simulator has it. Default: off, but "
+        "on for congestion controls that need it.",
+        default=None,
+    )
     timestamps: bool | None = key(BOOLEAN, "Timestamps option. Default: on.", default=None)
     initial_window: int | None = key(
         Integer(1, 65_535, "a number of segments"),

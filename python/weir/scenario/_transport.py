@@ -164,6 +164,8 @@ def _users(cc: CongestionControl, folder: str, log: Log) -> tuple[CongestionCont
 def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
     """The TCP settings of a flow on ``path`` with base RTT ``rtt`` (ns), in the form of the plan."""
     spec, log = settings.spec, settings.log
+    if spec.accecn and not spec.ecn:
+        raise log.error(spec.marks.get("accecn", settings.mark), "`accecn` is feedback of ECN; set `ecn: true` as well")
     headers = IP_TCP_HEADERS + (TIMESTAMPS if settings.timestamps else 0)
     mss = _or(spec.mss, min(path.mtu - headers, _MAX_MSS))
     mark = spec.marks.get("mss", settings.mark)
@@ -189,6 +191,7 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
         "timestamps": settings.timestamps,
         "sack": settings.sack,
         "ecn": _or(spec.ecn, False),
+        **({"accecn": True} if spec.accecn else {}),
         "initial_window": settings.initial_window,
         "send_buffer_bytes": send,
         "receive_buffer_bytes": receive,

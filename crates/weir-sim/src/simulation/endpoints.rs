@@ -70,7 +70,7 @@ impl Simulation {
         let packet = Packet::new(Kind::Ack, index, flow.reverse_start, bytes, flow.connection_number, flow.dscp)
             .numbered(ack.ack)
             .stamped(ack.tsecr)
-            .flagged(CWR_OR_ECE, ack.ece)
+            .echoing(ack.echo)
             .with_sack(self.sacks.put(ack.sack));
         self.answer(index, packet);
     }
@@ -120,7 +120,7 @@ impl Simulation {
         let ack = Ack {
             ack: unwrap(packet.number(), connection.sender.una()),
             sack,
-            ece: packet.has(CWR_OR_ECE),
+            echo: packet.echo(),
             tsecr: packet.stamp(),
         };
         connection.sender.on_ack(self.now, &ack);
@@ -229,6 +229,7 @@ fn data_packet(index: usize, flow: &Flow, connection: &Connection, segment: &Seg
         .numbered(segment.seq)
         .stamped(segment.tsval)
         .flagged(ECT, connection.ecn && !segment.retransmission)
+        .with_ect_1(connection.ect_1 && !segment.retransmission)
         .flagged(CWR_OR_ECE, segment.cwr)
         .flagged(RESENT, segment.retransmission)
         .flagged(PUSH, segment.push)

@@ -11,7 +11,7 @@ use super::Simulation;
 use super::links::{Forwarded, Wires};
 use super::sending::Sending;
 use crate::connection::Connection;
-use crate::packet::{CWR_OR_ECE, ECT, Kind, Packet};
+use crate::packet::{ECT, Kind, Packet};
 
 /// An end of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,10 +88,11 @@ impl Simulation {
         if connection.syn_ack_at.is_some() {
             return 0;
         }
-        let Connection { receiver, headers, full_bytes, ecn, .. } = &mut **connection;
+        let Connection { receiver, headers, full_bytes, ecn, ect_1, .. } = &mut **connection;
         let payload = *full_bytes - *headers;
-        let plain =
-            Packet::new(Kind::Data, index, 0, *full_bytes, flow.connection_number, flow.dscp).flagged(ECT, *ecn);
+        let plain = Packet::new(Kind::Data, index, 0, *full_bytes, flow.connection_number, flow.dscp)
+            .flagged(ECT, *ecn)
+            .with_ect_1(*ect_1);
         let reply = Packet::new(Kind::Ack, index, flow.reverse_start, *headers, flow.connection_number, flow.dscp);
         let Some(first) = routes.link(flow.reverse_start) else { return 0 };
         let mut wires = Wires { links, routes, calendar, lost, pipes: slots.pipes };
@@ -111,7 +112,7 @@ impl Simulation {
             let at = at.max(*until);
             statistics.packets += 1;
             statistics.unsent += u64::from(at > self.end);
-            let packet = reply.numbered(ack.ack).stamped(ack.tsecr).flagged(CWR_OR_ECE, ack.ece);
+            let packet = reply.numbered(ack.ack).stamped(ack.tsecr).echoing(ack.echo);
             let forwarded = wires.forward(first, packet, at);
             if !matches!(forwarded, Forwarded::Sent(_)) {
                 stopped = Some(forwarded);

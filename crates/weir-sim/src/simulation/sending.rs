@@ -40,7 +40,7 @@ impl<'a> Sending<'a> {
         let (link, place) = (flow.first_link, flow.forward_start);
         let segment = Packet::new(Kind::Data, index, place, connection.full_bytes, flow.connection_number, flow.dscp);
         Some(Sending {
-            segment: segment.flagged(ECT, connection.ecn),
+            segment: segment.flagged(ECT, connection.ecn).with_ect_1(connection.ect_1),
             connection,
             local: &mut flow.local,
             local_limited: flow.local_limited,

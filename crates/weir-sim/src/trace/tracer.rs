@@ -155,7 +155,8 @@ impl Traced {
             ecn: ecn(packet),
             ece: false,
             cwr: false,
-            retransmission: packet.has(RESENT),
+            ae: false,
+            retransmission: packet.kind() == Kind::Data && packet.has(RESENT),
             headers: None,
         };
         self.describe(&mut record, now, packet, sacks);
@@ -193,7 +194,8 @@ impl Traced {
                 let bytes = |&(start, end): &(u64, u64)| (self.stream.byte(start), self.stream.byte(end));
                 record.sack = blocks.as_slice().iter().map(bytes).collect();
                 (record.tsval, record.tsecr) = (clock, packet.stamp());
-                record.ece = packet.has(CWR_OR_ECE);
+                let echo = packet.echo();
+                (record.ece, record.cwr, record.ae) = (echo & 1 != 0, echo & 2 != 0, echo & 4 != 0);
             }
             Kind::Datagram => {
                 record.payload_bytes = packet.ip_bytes() - self.headers;
@@ -210,6 +212,7 @@ fn way(packet: &Packet) -> usize {
 fn ecn(packet: &Packet) -> Ecn {
     match (packet.has(CE), packet.has(ECT)) {
         (true, _) => Ecn::Experienced,
+        (false, true) if packet.is_l4s() => Ecn::L4s,
         (false, true) => Ecn::Capable,
         (false, false) => Ecn::NotCapable,
     }

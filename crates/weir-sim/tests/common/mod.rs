@@ -24,6 +24,7 @@ pub fn tcp(cc: &str) -> Tcp {
         timestamps: true,
         sack: true,
         ecn: false,
+        accecn: false,
         initial_window: 10,
         send_buffer_bytes: 1 << 30,
         receive_buffer_bytes: 1 << 30,

@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use weir_cc_build::Confinement;
-use weir_plan::{Source, Stack};
+use weir_plan::{Limit, Queue, Source, Stack};
 use weir_sim::{Options, Tables};
 
 use crate::common::{MS, S, add_flow, droptail, dumbbell, events, goodput, run_with, tcp};
@@ -163,4 +163,45 @@ fn dctcp_keeps_a_short_queue_and_the_path_full() {
     };
     let (dctcp, reno) = (swing(&tables), swing(&marked("reno")));
     assert!(dctcp > reno, "the smallest window is {dctcp} of the largest, Reno's {reno}");
+}
+
+/// RFC 9332: about the same rate for Prague, whose packets hardly wait and are marked, and CUBIC, whose packets wait for
+/// some 15 ms and are dropped.
+#[test]
+fn prague_and_cubic_share_coupled_queues() {
+    let queue = Queue::Dualpi2(weir_plan::DualPi2Queue {
+        limit: Limit { bytes: None, packets: Some(10_000) },
+        target_ns: 15 * MS,
+        update_ns: 15 * MS,
+        alpha: 0.15,
+        beta: 3.0,
+        coupling: 2.0,
+        threshold_ns: 800_000,
+        range_ns: 400_000,
+        spared_packets: 1,
+        classic_ppm: 100_000,
+        shift_ns: None,
+        any_ect: false,
+    });
+    let mut plan = dumbbell(2, 1000 * MBIT, 40 * MBIT, 20 * MS, queue, 30 * S);
+    let prague = add_flow(&mut plan, 0, 0, weir_plan::Tcp { ecn: true, ..tcp("prague") }, Source::Bulk);
+    let cubic = add_flow(&mut plan, 1, 0, tcp("cubic"), Source::Bulk);
+    plan.measure.links = vec![0];
+    let tables = run_with(&plan, Options::default());
+    let rates = [prague, cubic].map(|flow| goodput(&tables, flow as u32, 10 * S, 30 * S));
+    assert!(rates[0] + rates[1] > 36e6, "{rates:?}");
+    assert!((0.4..2.5).contains(&(rates[0] / rates[1])), "{rates:?}");
+    let classes = &tables.classes;
+    let late =
+        |class: u32| (0..classes.rows()).filter(move |&i| classes.class[i] == class && classes.time_ns[i] > 10 * S);
+    let sum = |class: u32, of: &[u64]| late(class).map(|i| of[i]).sum::<u64>();
+    let delay_ms = |class: u32| {
+        let waited = |i: usize| classes.queue_delay_ns[i] as f64 * classes.out_packets[i] as f64;
+        let rows = late(class).filter(|&i| classes.out_packets[i] > 0);
+        rows.map(waited).sum::<f64>() / sum(class, &classes.out_packets) as f64 / 1e6
+    };
+    assert!(delay_ms(0) < 1.0, "{} ms", delay_ms(0));
+    assert!((8.0..25.0).contains(&delay_ms(1)), "{} ms", delay_ms(1));
+    assert_eq!((sum(0, &classes.drop_packets), sum(1, &classes.mark_packets)), (0, 0));
+    assert!(sum(0, &classes.mark_packets) > 100 && sum(1, &classes.drop_packets) > 0);
 }

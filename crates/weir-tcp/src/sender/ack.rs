@@ -7,6 +7,7 @@ use weir_units::Time;
 use super::scoreboard::{self, EVER_RETRANS, LOST, RETRANS, SACKED};
 use super::{MAX_REORDERING, Phase, Sender};
 use crate::packet::{Ack, timestamp};
+use crate::receiver::ACE_MASK;
 
 const MAX_REORDERING_LEGACY: u64 = 127;
 
@@ -85,7 +86,7 @@ impl Sender {
         let mut event = Event {
             prior_in_flight: self.in_flight(),
             prior_una: self.board.una,
-            ece: ack.ece && self.ecn,
+            ece: ack.echo != self.quiet_echo && self.ecn,
             tsecr: ack.tsecr,
             ..NO_EVENT
         };
@@ -104,8 +105,8 @@ impl Sender {
             }
         }
         self.cc.sock.delivered += event.delivered;
-        if event.ece {
-            self.cc.sock.delivered_ce += event.delivered;
+        if event.ece || self.counts_marks {
+            self.take_marks(ack, &mut event);
         }
         if event.una_advanced || event.newly_sacked {
             self.learn_rtt(now, &mut event);
@@ -113,6 +114,30 @@ impl Sender {
         }
         self.cc.in_ack_event(ack_flags(ack, &event));
         self.react(now, &mut event);
+    }
+
+    /// Adds up marks. A flag marks all segments that the acknowledgement delivers. A counter is read only if the
+    /// acknowledgement brings news: it may have been overtaken. Its three bits may have gone round if acknowledgements
+    /// were lost: then the largest possible number counts (RFC 9768, appendix A.2.1). Pure SACKs that the receiver held
+    /// back tell of no more marks than the bits say.
+    #[cold]
+    fn take_marks(&mut self, ack: &Ack, event: &mut Event) {
+        if !self.counts_marks {
+            self.cc.sock.delivered_ce += event.delivered;
+            return;
+        }
+        event.ece = false;
+        if !event.una_advanced && !event.newly_sacked {
+            return;
+        }
+        let mask = u32::from(ACE_MASK);
+        let mut marks = u32::from(ack.echo.wrapping_sub(self.quiet_echo)) & mask;
+        if event.delivered > mask && ack.sack.is_empty() {
+            marks = event.delivered - ((event.delivered - marks) & mask);
+        }
+        self.quiet_echo = ack.echo & ACE_MASK;
+        self.cc.sock.delivered_ce += marks;
+        event.ece = marks > 0;
     }
 
     /// Takes the SACK blocks of an acknowledgement that a later one overtook, or that came with nothing outstanding.

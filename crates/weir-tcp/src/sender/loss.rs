@@ -387,6 +387,7 @@ mod tests {
             timestamps: true,
             sack: true,
             ecn: false,
+            accecn: false,
             initial_window: 10,
             send_buffer_bytes: 100_000,
             receive_buffer_bytes: 100_000,

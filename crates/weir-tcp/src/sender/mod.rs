@@ -21,7 +21,8 @@ use weir_plan::{Stack, Tcp};
 use weir_units::{Dur, Time};
 
 use crate::packet::Segment;
-use crate::segment_bytes;
+use crate::receiver::{FIRST_ACE, Feedback};
+use crate::{feedback, segment_bytes};
 use loss::Rack;
 use rate::Delivery;
 use recovery::Recovery;
@@ -100,6 +101,10 @@ pub struct Sender {
     sack: bool,
     timestamps: bool,
     ecn: bool,
+    /// The peer counts marks (RFC 9768).
+    counts_marks: bool,
+    /// What an acknowledgement echoes that tells of no new mark.
+    quiet_echo: u8,
     paced: bool,
     mss: u32,
     initial_window: u32,
@@ -152,6 +157,7 @@ impl Sender {
         cc.sock.mss_cache = segment_bytes(tcp);
         cc.sock.snd_cwnd = tcp.initial_window;
         cc.sock.ecn_flags = u8::from(tcp.ecn);
+        let counts_marks = feedback(tcp, algorithm) == Feedback::Counter;
         Ok(Sender {
             cc,
             board: Scoreboard::new(),
@@ -160,6 +166,8 @@ impl Sender {
             sack: tcp.sack,
             timestamps: tcp.timestamps,
             ecn: tcp.ecn,
+            counts_marks,
+            quiet_echo: if counts_marks { FIRST_ACE } else { 0 },
             paced: tcp.pacing,
             mss: segment_bytes(tcp),
             initial_window: tcp.initial_window,
@@ -288,6 +296,11 @@ impl Sender {
     pub fn in_flight(&self) -> u32 {
         let sock = &self.cc.sock;
         (sock.packets_out + sock.retrans_out).saturating_sub(sock.sacked_out + sock.lost_out)
+    }
+
+    /// Segments delivered with a congestion mark, as far as the receiver's feedback tells.
+    pub fn marked(&self) -> u32 {
+        self.cc.sock.delivered_ce
     }
 
     /// Smoothed round-trip time; none before the first sample.

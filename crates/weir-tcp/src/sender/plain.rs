@@ -58,12 +58,13 @@ impl Sender {
         true
     }
 
-    /// Whether nothing is believed lost, late or twice under way, and the window grows with each acknowledgement.
+    /// Whether nothing is believed lost, late or twice under way, and the window grows with each acknowledgement. A
+    /// counter of marks may be 0, as no echo is, so that no acknowledgement with one is plain.
     #[inline]
     fn misses_nothing(&self) -> bool {
         let sock = &self.cc.sock;
         let complete = sock.sacked_out | sock.lost_out | sock.retrans_out == 0 && self.high_sacked <= self.board.una;
         let calm = self.phase == Phase::Established && sock.ca_state == CaState::Open as u8 && !self.timer.probing();
-        complete && calm && self.sack && !self.legacy && !self.cc.has_cong_control()
+        complete && calm && self.sack && !self.legacy && !self.cc.has_cong_control() && !self.counts_marks
     }
 }

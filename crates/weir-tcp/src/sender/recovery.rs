@@ -285,7 +285,7 @@ impl Sender {
         self.recovery.prr_out = 0;
         let ssthresh = self.cc.ssthresh();
         self.cc.sock.snd_ssthresh = ssthresh;
-        self.cwr_pending |= self.ecn;
+        self.cwr_pending |= self.ecn && !self.counts_marks;
     }
 
     fn start_undo(&mut self) {
@@ -472,7 +472,7 @@ impl Sender {
         self.set_state(CaState::Loss);
         self.recovery.high_seq = self.board.next;
         self.timer.forget_probe();
-        self.cwr_pending |= self.ecn;
+        self.cwr_pending |= self.ecn && !self.counts_marks;
         self.recovery.frto = !self.legacy && (new_recovery || self.recovery.timeouts_in_row > 0);
         self.recovery.resume();
     }

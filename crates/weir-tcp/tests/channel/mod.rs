@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_plan::Tcp;
-use weir_tcp::{Ack, Arrival, Counters, Notice, PlainAck, Receiver, Segment, Sender, Transmit};
+use weir_tcp::{Ack, Arrival, Counters, Notice, PlainAck, Receiver, Segment, Sender, Transmit, feedback};
 use weir_units::{Dur, Time};
 
 /// Events after which a run counts as endless.
@@ -116,7 +116,7 @@ impl Connection {
             random: Random::new(config.seed),
             now: Time::ZERO,
             sender: Sender::new(&config.tcp, &algorithm).expect("no options are given"),
-            receiver: Receiver::new(&config.tcp),
+            receiver: Receiver::new(&config.tcp).with_feedback(feedback(&config.tcp, &algorithm)),
             wire: BTreeMap::new(),
             order: 0,
             left: [Time::ZERO; 2],
@@ -245,7 +245,7 @@ impl Connection {
         }
         let mut other = self.receiver.clone();
         let short = other.take_next(self.now, len, tsval);
-        let short = short.map(|PlainAck { ack, ece, tsecr }| Ack { ack, ece, tsecr, ..Ack::default() });
+        let short = short.map(|PlainAck { ack, echo, tsecr }| Ack { ack, echo, tsecr, ..Ack::default() });
         let ack = self.receiver.on_data(self.now, arrival);
         self.outcome.plain.0 += 1;
         same("acknowledgement", &short, &ack)?;
@@ -257,7 +257,7 @@ impl Connection {
     fn take_ack(&mut self, ack: &Ack) -> Result<(), String> {
         let before = self.compares.then(|| self.sender.clone());
         self.sender.on_ack(self.now, ack);
-        let Some(mut other) = before.filter(|_| ack.sack.is_empty() && !ack.ece) else { return Ok(()) };
+        let Some(mut other) = before.filter(|_| ack.sack.is_empty() && ack.echo == 0) else { return Ok(()) };
         if other.on_plain_ack(self.now, ack.ack as u32) {
             self.outcome.plain.1 += 1;
             same("sender", &other, &self.sender)?;

@@ -12,6 +12,7 @@
 //!     connect | < syn-ack                         the same in steps
 //!     write 5000 | write 5 segments | write forever | stop
 //!     < ack 3 sack 5..6 9 ece echo 0.1            an acknowledgement arrives; ranges name their first and last segment
+//!     < ack 3 ace 6                               the same with the counter of AccECN
 //!     > 3..5 9 resent | > syn | > nothing         the sender must have sent this now, and only now
 //!     > anything                                  whatever it sent until now
 //!     < 3..5 ce cwr push len 100 stamp 0.1        data arrive at the receiver
@@ -90,7 +91,8 @@ pub struct AckLine {
     pub ack: u64,
     pub sack: Vec<Span>,
     pub dsack: Option<Span>,
-    pub ece: bool,
+    /// 1 for `ece`, or the counter `ace`.
+    pub marks: u8,
     /// The echoed time; none: not told, or not looked at.
     pub echo: Option<Time>,
 }

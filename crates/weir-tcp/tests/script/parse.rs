@@ -19,6 +19,7 @@ fn settings() -> Tcp {
         timestamps: true,
         sack: true,
         ecn: false,
+        accecn: false,
         initial_window: 10,
         send_buffer_bytes: 10_000_000,
         receive_buffer_bytes: 10_000_000,
@@ -95,6 +96,7 @@ fn set_option(tcp: &mut Tcp, word: &str) -> Result<(), String> {
         "sack" => tcp.sack = on()?,
         "timestamps" => tcp.timestamps = on()?,
         "ecn" => tcp.ecn = on()?,
+        "accecn" => tcp.accecn = on()?,
         "pacing" => tcp.pacing = on()?,
         "iw" => tcp.initial_window = parse_number(value)? as u32,
         "mss" => tcp.mss_bytes = parse_number(value)? as u32,
@@ -143,7 +145,11 @@ fn parse_ack(words: &[&str]) -> Result<AckLine, String> {
     while let Some((word, tail)) = rest.split_first() {
         rest = tail;
         match *word {
-            "ece" => line.ece = true,
+            "ece" => line.marks = 1,
+            "ace" => {
+                let (value, tail) = rest.split_first().ok_or("ace what?")?;
+                (line.marks, rest) = (parse_number(value)? as u8, tail);
+            }
             "sack" => {
                 while let Some((span, tail)) = rest.split_first().filter(|(word, _)| starts_with_digit(word)) {
                     line.sack.push(parse_span(span)?);

@@ -377,6 +377,7 @@ impl World {
             "sent" => counters.sent_packets.to_string(),
             "retransmitted" => counters.retransmitted_packets.to_string(),
             "timeouts" => counters.timeouts.to_string(),
+            "marked" => sender.marked().to_string(),
             "srtt" => time(sender.srtt()),
             "min_rtt" => time(sender.min_rtt()),
             "pacing" => sender.pacing_rate().map_or("none".into(), |rate| rate.to_string()),
@@ -403,7 +404,7 @@ fn build_ack(line: &AckLine) -> Ack {
     for (start, end) in line.sack.iter().copied().map(half_open) {
         sack.push(start, end, 4);
     }
-    Ack { ack: line.ack, sack, ece: line.ece, tsecr: line.echo.map_or(0, timestamp) }
+    Ack { ack: line.ack, sack, echo: line.marks, tsecr: line.echo.map_or(0, timestamp) }
 }
 
 fn describe(output: &Output) -> String {
@@ -421,8 +422,12 @@ fn describe(output: &Output) -> String {
                 };
                 let _ = write!(text, "{kind} {start}..{}", end - 1);
             }
-            if ack.ece {
-                text.push_str(" ece");
+            match ack.echo {
+                0 => {}
+                1 => text.push_str(" ece"),
+                counter => {
+                    let _ = write!(text, " ace {counter}");
+                }
             }
             text
         }

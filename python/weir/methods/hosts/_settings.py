@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from weir.deploy import Change, route, sysctl
 from weir.hosts import ends
 from weir.hosts.programs import require_settings
-from weir.hosts.wiring import WiringError, refuse_old_stacks, route_options, switches
+from weir.hosts.wiring import WiringError, refuse_other_stacks, route_options, switches
 from weir.inventory import Inventory
 from weir.methods import MethodError
 from weir.plan import CommandSource, Plan, tcp_flows
@@ -40,7 +40,7 @@ def hosts_of(plan: Plan) -> list[int]:
 def obstacle(plan: Plan, inventory: Inventory) -> str | None:
     """Why ``plan`` cannot be executed by machines with the network of ``inventory``; ``None`` if it can."""
     try:
-        refuse_old_stacks(plan)
+        refuse_other_stacks(plan)
         switches(plan)
         route_options(plan)
         require_settings(plan)
