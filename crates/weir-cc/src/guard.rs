@@ -67,6 +67,8 @@ impl Foreign {
     }
 
     /// Makes a call on a copy of `sock`, and takes over the permitted changes.
+    #[cold]
+    #[inline(never)]
     pub fn call<T>(&self, operation: Operation, sock: &mut Sock, call: impl FnOnce(*mut Sock) -> T) -> T {
         let result = ARENA.with(|arena| {
             let place = arena.sock;

@@ -8,38 +8,44 @@ use weir_units::Time;
 use crate::Record;
 use crate::link::{Link, Passage};
 
-/// Children of a node of a [`Merge`]: two levels of four are faster than four of two.
-const CHILDREN: usize = 4;
-
 /// Merges sorted sources: a tournament tree over the times of their first elements.
 ///
 /// Elements of one instant come in the order of their sources.
 #[derive(Debug, Default)]
 pub struct Merge {
-    /// The children of node `i` are those from `4 i + 1` on; `tree[0]` is the root. Time and source in one word.
-    tree: Vec<u64>,
-    /// The first leaf.
+    /// Groups of four nodes, the first of which is the top; the children of node `n`, counted over all groups, are group
+    /// `n + 1`. Two levels of four are faster than four of two. Time and source in one word.
+    groups: Vec<[u64; 4]>,
+    /// The earliest of all.
+    winner: u64,
+    /// No element from here on is taken.
+    end: u64,
+    /// The node of the first source.
     leaves: usize,
     source_bits: u32,
 }
 
 impl Merge {
-    /// Begins a merge of sources whose first elements have these times; [`Time::MAX`] for none.
-    pub fn begin(&mut self, firsts: impl ExactSizeIterator<Item = Time>) {
-        let mut leaves = CHILDREN;
-        while leaves < firsts.len() {
-            leaves *= CHILDREN;
+    /// Begins a merge of the elements before `end` of sources whose first elements have these times; [`Time::MAX`] for
+    /// none.
+    pub fn begin(&mut self, firsts: impl ExactSizeIterator<Item = Time>, end: Time) {
+        let mut count = 4;
+        while count < firsts.len() {
+            count *= 4;
         }
-        self.source_bits = leaves.trailing_zeros();
-        self.leaves = (leaves - 1) / (CHILDREN - 1);
-        self.tree.clear();
-        self.tree.resize(self.leaves + leaves, u64::MAX);
+        self.source_bits = count.trailing_zeros();
+        self.end = self.key(0, end);
+        self.leaves = (count - 4) / 3;
+        self.groups.clear();
+        self.groups.resize((self.leaves + count) / 4, [u64::MAX; 4]);
         for (source, at) in firsts.enumerate() {
-            self.tree[self.leaves + source] = self.key(source, at);
+            let leaf = self.leaves + source;
+            self.groups[leaf / 4][leaf % 4] = self.key(source, at);
         }
-        for node in (0..self.leaves).rev() {
-            self.tree[node] = winner(&self.tree[CHILDREN * node + 1..]);
+        for group in (1..self.groups.len()).rev() {
+            self.groups[(group - 1) / 4][(group - 1) % 4] = least(self.groups[group]);
         }
+        self.winner = least(self.groups[0]);
     }
 
     #[inline]
@@ -47,32 +53,36 @@ impl Merge {
         at.0.min(u64::MAX >> self.source_bits) << self.source_bits | source as u64
     }
 
-    /// The source whose first element is due before `end`, and the earliest.
+    /// The source of the earliest element.
     #[inline]
-    pub fn first(&self, end: Time) -> Option<usize> {
-        let winner = self.tree[0];
+    pub fn first(&self) -> Option<usize> {
         let mask = (1 << self.source_bits) - 1;
-        (winner >> self.source_bits < end.0.min(u64::MAX >> self.source_bits)).then_some((winner & mask) as usize)
+        (self.winner < self.end).then_some((self.winner & mask) as usize)
     }
 
     /// The first element of [`first`](Merge::first) was taken; the next one has this time.
     #[inline]
     pub fn replace(&mut self, source: usize, at: Time) {
-        let key = self.key(source, at);
-        let tree = self.tree.as_mut_slice();
+        let mut winner = self.key(source, at);
         let mut node = self.leaves + source;
-        tree[node] = key;
-        while node > 0 {
-            node = (node - 1) / CHILDREN;
-            tree[node] = winner(&tree[CHILDREN * node + 1..]);
+        let groups = self.groups.as_mut_slice();
+        loop {
+            let group = &mut groups[node / 4];
+            // Not from memory, where a wide read of what was just written would stall.
+            let [b, c, d] = [1, 2, 3].map(|others| group[(node + others) % 4]);
+            group[node % 4] = winner;
+            winner = winner.min(b).min(c.min(d));
+            if node < 4 {
+                break;
+            }
+            node = node / 4 - 1;
         }
+        self.winner = winner;
     }
 }
 
-/// The least of the first children.
 #[inline(always)]
-fn winner(children: &[u64]) -> u64 {
-    let Some(&[a, b, c, d]) = children.first_chunk() else { unreachable!("a node has four children") };
+fn least([a, b, c, d]: [u64; 4]) -> u64 {
     a.min(b).min(c.min(d))
 }
 
@@ -117,9 +127,9 @@ mod tests {
             let at = |source: usize, place: usize| sources[source].get(place).map_or(Time::MAX, |at| Time(*at));
             let mut places = vec![0; sources.len()];
             let mut merge = Merge::default();
-            merge.begin((0..sources.len()).map(|source| at(source, 0)));
+            merge.begin((0..sources.len()).map(|source| at(source, 0)), Time(end));
             let mut merged = Vec::new();
-            while let Some(source) = merge.first(Time(end)) {
+            while let Some(source) = merge.first() {
                 merged.push((at(source, places[source]).0, source));
                 places[source] += 1;
                 merge.replace(source, at(source, places[source]));

@@ -19,6 +19,8 @@ pub(crate) struct Bins {
     bin: Bin,
     queue_bytes: u64,
     queue_packets: u64,
+    /// Bytes and packets in the queue at the start of the bin.
+    before: (u64, u64),
     closed: VecDeque<LinkRow>,
 }
 
@@ -26,8 +28,6 @@ pub(crate) struct Bins {
 struct Bin {
     in_packets: u64,
     in_bytes: u64,
-    out_packets: u64,
-    out_bytes: u64,
     drop_packets: u64,
     drop_bytes: u64,
     mark_packets: u64,
@@ -46,6 +46,7 @@ impl Bins {
             bin: Bin::default(),
             queue_bytes: 0,
             queue_packets: 0,
+            before: (0, 0),
             closed: VecDeque::new(),
         }
     }
@@ -204,13 +205,16 @@ impl Bins {
     fn close(&mut self) {
         let bin = std::mem::take(&mut self.bin);
         let waited = bin.delay_count > 0;
+        // A packet that came and was not dropped has begun its transmission unless it waits.
+        let (bytes_before, packets_before) = self.before;
+        self.before = (self.queue_bytes, self.queue_packets);
         self.closed.push_back(LinkRow {
             time_ns: self.bin_end,
             link: self.link,
             in_packets: bin.in_packets,
             in_bytes: bin.in_bytes,
-            out_packets: bin.out_packets,
-            out_bytes: bin.out_bytes,
+            out_packets: packets_before + bin.in_packets - bin.drop_packets - self.queue_packets,
+            out_bytes: bytes_before + bin.in_bytes - bin.drop_bytes - self.queue_bytes,
             drop_packets: bin.drop_packets,
             drop_bytes: bin.drop_bytes,
             mark_packets: bin.mark_packets,
@@ -261,13 +265,6 @@ impl Bins {
         self.roll(at);
         self.queue_bytes -= u64::from(ip_bytes);
         self.queue_packets -= 1;
-        self.sent(ip_bytes);
-    }
-
-    #[inline]
-    pub fn sent(&mut self, ip_bytes: u32) {
-        self.bin.out_packets += 1;
-        self.bin.out_bytes += u64::from(ip_bytes);
     }
 
     /// A packet that arrived at `at` will begin its transmission at `start`.
@@ -276,8 +273,6 @@ impl Bins {
         if start > at {
             self.joined(ip_bytes);
             self.note_peak();
-        } else {
-            self.sent(ip_bytes);
         }
         self.waited(start.since(at).0);
     }

@@ -206,10 +206,10 @@ impl Simulation {
             rings.push(std::mem::take(ring));
         }
         let mut sources: Vec<Source<'_>> = rings.iter().map(Source::of).collect();
-        merge.begin(sources.iter().map(Source::due));
+        merge.begin(sources.iter().map(Source::due), Time(end));
         loop {
             while packets.len() < BATCH
-                && let Some(first) = merge.first(Time(end))
+                && let Some(first) = merge.first()
             {
                 let source = &mut sources[first];
                 let Some((at, packet)) = source.take() else { unreachable!("a source is due while it has a packet") };

@@ -81,8 +81,8 @@ impl<'a> Sending<'a> {
             // Left in the past, it would be due again and again at the same instant.
             *self.wake = Time::MAX;
         }
-        if self.trains {
-            self.send_train(now);
+        if self.trains && self.send_train(now) {
+            return None;
         }
         let Connection { sender, full_bytes, .. } = &mut *self.connection;
         if self.local_limited && !self.local.has_room(sender, now, self.wake) {
@@ -100,14 +100,15 @@ impl<'a> Sending<'a> {
     }
 
     /// Transmits a train of new segments over a link that sends them without more ado; nothing if there is none. Does what
-    /// the rest of [`next`](Sending::next) does for each of them, without a look at rare cases.
+    /// the rest of [`next`](Sending::next) does for each of them, without a look at rare cases. True if they fill the
+    /// window, and nothing else prevents more.
     #[inline]
-    fn send_train(&mut self, now: Time) {
+    fn send_train(&mut self, now: Time) -> bool {
         let Connection { sender, full_bytes, .. } = &mut *self.connection;
-        let Some((segment, most)) = sender.train(now) else { return };
+        let Some((segment, most)) = sender.train(now) else { return false };
         let mut room = self.local.room(self.local_limited, sender, now, self.wake);
         if most == 0 || !room.is_left() {
-            return;
+            return false;
         }
         let first = self.segment.numbered(segment.seq).stamped(segment.tsval);
         let at = now.max(self.host_until);
@@ -121,13 +122,19 @@ impl<'a> Sending<'a> {
             room.is_left()
         });
         if outcome.is_none() {
-            return;
+            return false;
         }
+        let has_room = room.is_left();
         if let Some(arrival) = leads {
             self.calendar.set(self.pipe, arrival);
         }
         self.statistics.packets += u64::from(sent);
         self.statistics.unsent += if at > self.end { u64::from(sent) } else { 0 };
         sender.sent_train(now, u64::from(sent));
+        let fills_window = u64::from(sent) == most && has_room;
+        if fills_window {
+            sender.window_is_full(now);
+        }
+        fills_window
     }
 }

@@ -94,6 +94,13 @@ impl Sender {
         }
     }
 
+    /// A train has filled the window: [`Sender::poll_transmit`] would yield nothing.
+    #[inline]
+    pub fn window_is_full(&mut self, now: Time) {
+        debug_assert!(self.in_flight() >= self.cc.sock.snd_cwnd, "the window has room");
+        self.validate_cwnd(now, true);
+    }
+
     /// Notes that the host's queue is full: the driver stopped calling [`Sender::poll_transmit`].
     pub fn transmit_blocked(&mut self, now: Time) {
         // The sender waits for the driver, not for pacing.
