@@ -275,7 +275,7 @@ impl<P: Packet> DualPi2<P> {
             self.next_update = at + Dur(self.plan.update_ns);
             if self.base.is_at_rest() && self.waiting_packets() == 0 {
                 let idle = now.since(at).0 / self.plan.update_ns;
-                self.next_update = self.next_update + Dur(idle * self.plan.update_ns);
+                self.next_update += Dur(idle * self.plan.update_ns);
             }
         }
     }
