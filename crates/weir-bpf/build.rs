@@ -21,7 +21,8 @@ fn main() {
     let names = registry_file::registered(&root).unwrap_or_else(|problem| panic!("{problem}"));
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it"));
     fs::write(out.join("embedded.rs"), table(&root, &out, &names)).expect("OUT_DIR is writable");
-    println!("cargo::rerun-if-changed={}", root.display());
+    // Relative to the crate: cargo keeps the path, and a copied folder of builds would watch the sources of another tree.
+    println!("cargo::rerun-if-changed=../../cc");
     println!("cargo::rerun-if-changed=../weir-cc/registry_file.rs");
     println!("cargo::rerun-if-env-changed=WEIR_CLANG");
     // If clang is installed later, a change of the PATH's folders goes unnoticed: the binary then compiles by itself.

@@ -22,7 +22,8 @@ fn main() {
     let names = registry_file::registered(&root).unwrap_or_else(|problem| panic!("{problem}"));
     compile(&root, &names);
     write_table(&names);
-    println!("cargo::rerun-if-changed={}", root.display());
+    // Relative to the crate: cargo keeps the path, and a copied folder of builds would watch the sources of another tree.
+    println!("cargo::rerun-if-changed=../../cc");
     println!("cargo::rerun-if-changed=registry_file.rs");
 }
 
