@@ -37,6 +37,16 @@
 #include "../shim/native.h"
 #endif
 
+/*
+ * Before a loop, which BPF then unrolls: its verifier follows both outcomes of each step of a loop, and lets no
+ * variable index the private state.
+ */
+#ifdef __bpf__
+#define WEIR_UNROLL _Pragma("unroll")
+#else
+#define WEIR_UNROLL
+#endif
+
 /* The options of weir_slow_start.h, spliced into a source's own list. */
 #define WEIR_SLOW_START_OPTIONS(OPTION, hystart_default)                                                             \
 	OPTION(max_ssthresh, 0, 0, 1000000000, "limited slow start above this window, packets (RFC 3742); 0 is off") \

@@ -6,13 +6,6 @@
 #ifndef WEIR_CUBIC_H
 #define WEIR_CUBIC_H
 
-/* Unrolled for the BPF verifier, which would follow both outcomes of each step of a loop: 2^22 paths. */
-#ifdef __bpf__
-#define WEIR_UNROLL _Pragma("unroll")
-#else
-#define WEIR_UNROLL
-#endif
-
 enum {
 	WEIR_CUBIC_MAX_C = 2000,
 	WEIR_CUBIC_MAX_OFFSET = 1 << 21, /* ticks from K that count: 34 minutes, 3.4e9 packets at C = 0.4 */

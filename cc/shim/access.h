@@ -54,6 +54,21 @@ static __always_inline u32 weir_random_below(const struct sock *sk, u32 n)
 	return weir_hash_below(sk->weir_random ^ (u32)sk->weir_tcp.tcp_mstamp, sk->weir_tcp.delivered, n);
 }
 
+/* A byte of such a number. */
+static __always_inline u32 weir_random_byte(const struct sock *sk)
+{
+	return weir_random_below(sk, 256);
+}
+
+/* The transport cannot be asked to reduce the window: the control does it itself. */
+static __always_inline bool weir_enter_cwr(struct sock *sk)
+{
+	(void)sk;
+	return false;
+}
+
+#include "stamps.h"
+
 /* The simulator's receiver echoes marks itself (crates/weir-tcp/src/receiver.rs). */
 static __always_inline void weir_echo_mark(struct sock *sk, struct weir_echo *echo, bool is_marked)
 {

@@ -72,6 +72,7 @@ enum tcp_ca_ack_event_flags {
 /* Kernels that do not know a flag refuse it. */
 #define TCP_CONG_NEEDS_ACCECN 0
 #define TCP_CONG_ECT_1_NEGOTIATION 0
+#define TCP_CONG_NEEDS_SAMPLES 0 /* Linux samples the delivery rate of every connection */
 
 #define TCP_ECN_OK 1
 #define TCP_ECN_QUEUE_CWR 2
@@ -273,6 +274,20 @@ static __always_inline u32 weir_random_below(const struct sock *sk, u32 n)
 	return (u32)(((u64)bpf_get_prandom_u32() * n) >> 32);
 #endif
 }
+
+static __always_inline u32 weir_random_byte(const struct sock *sk)
+{
+	return weir_random_below(sk, 256);
+}
+
+/* BPF has no helper for it. */
+static __always_inline bool weir_enter_cwr(struct sock *sk)
+{
+	(void)sk;
+	return false;
+}
+
+#include "stamps.h"
 
 /* Helper 116 is bpf_tcp_send_ack. */
 static long (*const bpf_tcp_send_ack)(void *tp, u32 rcv_nxt) = (void *)116;

@@ -45,6 +45,41 @@ static __always_inline u32 weir_random_below(const struct sock *sk, u32 n)
 	return get_random_u32_below(n);
 }
 
+static inline u32 weir_random_byte(const struct sock *sk)
+{
+	u8 byte;
+
+	(void)sk;
+	get_random_bytes(&byte, 1);
+	return byte;
+}
+
+/* Linux reduces the window to ssthresh() packet by packet; whether it does. */
+static inline bool weir_enter_cwr(struct sock *sk)
+{
+	tcp_enter_cwr(sk);
+	return true;
+}
+
+#define WEIR_KERNEL_STAMPS
+#include "stamps.h"
+
+static inline struct weir_stamps weir_stamps(const struct sock *sk, s32 rtt_us)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct weir_stamps stamps = {
+		(u32)div_u64(tp->tcp_mstamp, USEC_PER_MSEC),
+		tp->rx_opt.rcv_tsval,
+		tp->rx_opt.rcv_tsecr,
+	};
+
+	(void)rtt_us;
+	return stamps;
+}
+
+/* Linux samples the delivery rate of every connection. */
+#define TCP_CONG_NEEDS_SAMPLES 0
+
 /* It has a third parameter in some kernels. */
 static inline void weir_send_ack(struct sock *sk, u32 rcv_nxt)
 {

@@ -71,6 +71,9 @@ enum tcp_ca_ack_event_flags {
 #define TCP_CONG_NEEDS_ECN 0x2
 #define TCP_CONG_NEEDS_ACCECN 0x4
 #define TCP_CONG_ECT_1_NEGOTIATION 0x8
+/* ack_sample.in_flight is exact, as in Linux; every other control spares the simulator that. Not a flag of the kernel.
+ */
+#define TCP_CONG_NEEDS_SAMPLES 0x100
 
 /* tcp_sock.ecn_flags */
 #define TCP_ECN_OK 1
@@ -202,9 +205,9 @@ WEIR_PLAIN_LOOP void *memcpy(void *restrict to, const void *restrict from, size_
 #endif
 
 /* Compilers print both types of a pointer, and so the size of an oversized state. */
-#define WEIR_CC_STATE_SIZE(state)                                                         \
-	__attribute__((unused)) static char (*const weir_state_size)[ICSK_CA_PRIV_SIZE] = \
-		(char (*)[sizeof(state) <= ICSK_CA_PRIV_SIZE ? ICSK_CA_PRIV_SIZE : sizeof(state)])0;
+#define WEIR_CC_STATE_SIZE(state)                                                        \
+	__attribute__((unused)) static char(*const weir_state_size)[ICSK_CA_PRIV_SIZE] = \
+		(char(*)[sizeof(state) <= ICSK_CA_PRIV_SIZE ? ICSK_CA_PRIV_SIZE : sizeof(state)])0;
 
 #define WEIR_CC_REGISTER(id, name_, flags_, state, OPS)                                               \
 	_Static_assert(sizeof(state) <= ICSK_CA_PRIV_SIZE, "private state exceeds 104 bytes");        \

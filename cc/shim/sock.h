@@ -69,8 +69,8 @@ struct sock {
 
 struct ack_sample {
 	u32 pkts_acked;
-	s32 rtt_us; /* negative: no sample */
-	u32 in_flight;
+	s32 rtt_us;    /* negative: no sample */
+	u32 in_flight; /* bytes delivered since the acknowledged packet was sent */
 };
 
 struct rate_sample {

@@ -67,7 +67,10 @@ def distance(a: Memory, b: Memory) -> float:
     return trace_distance(windows[0][:count], windows[1][:count])
 
 
-AS_LINUX = ["bic", "cubic", "highspeed", "htcp", "scalable", "illinois", "veno", "vegas", "westwood", "hybla"]
+AS_LINUX = [
+    *("bic", "cubic", "highspeed", "htcp", "scalable", "illinois", "veno", "vegas", "westwood", "hybla"),
+    *("lp", "cdg", "nv"),
+]
 
 
 @pytest.mark.parametrize("cc", AS_LINUX)
@@ -76,7 +79,7 @@ def test_with_as_linux_the_kernels_is_followed_to_the_packet(kernel: Kernel, tmp
     assert state(made(tmp_path, cc, as_linux=1)) == state(made(tmp_path, f"linux:{cc}"))
 
 
-@pytest.mark.parametrize(("cc", "ecn"), [("yeah", "false"), ("dctcp", "true")])
+@pytest.mark.parametrize(("cc", "ecn"), [("yeah", "false"), ("dctcp", "true"), ("bbr", "false")])
 def test_without_that_option_the_kernels_is_followed_to_the_packet(
     kernel: Kernel, tmp_path: Path, cc: str, ecn: str
 ) -> None:

@@ -148,7 +148,7 @@ impl Fuzz {
             1 => self.edge() as i32,
             _ => (self.rtt_us + self.below(u64::from(self.rtt_us) / 4 + 1) as u32) as i32,
         };
-        AckSample { pkts_acked: self.acked(), rtt_us, in_flight: sock.packets_out }
+        AckSample { pkts_acked: self.acked(), rtt_us, in_flight: sock.packets_out.wrapping_mul(sock.mss_cache) }
     }
 
     fn rate_sample(&mut self, sock: &Sock) -> RateSample {

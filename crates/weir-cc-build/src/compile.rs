@@ -16,7 +16,7 @@ use std::{
 use weir_cc::CcError;
 
 /// The headers that a congestion control includes, by their path below the include root's parent.
-pub(crate) const HEADERS: [(&str, &str); 17] = [
+pub(crate) const HEADERS: [(&str, &str); 18] = [
     ("include/weir_cc.h", include_str!("../../../cc/include/weir_cc.h")),
     ("include/weir_tcp.h", include_str!("../../../cc/include/weir_tcp.h")),
     ("include/weir_window.h", include_str!("../../../cc/include/weir_window.h")),
@@ -29,6 +29,7 @@ pub(crate) const HEADERS: [(&str, &str); 17] = [
     ("shim/access.h", include_str!("../../../cc/shim/access.h")),
     ("shim/echo.h", include_str!("../../../cc/shim/echo.h")),
     ("shim/random.h", include_str!("../../../cc/shim/random.h")),
+    ("shim/stamps.h", include_str!("../../../cc/shim/stamps.h")),
     ("shim/call.h", include_str!("../../../cc/shim/call.h")),
     ("shim/replay.h", include_str!("../../../cc/shim/replay.h")),
     ("shim/record.h", include_str!("../../../cc/shim/record.h")),

@@ -105,6 +105,12 @@ impl Algorithm {
         self.ops.flags & 8 != 0
     }
 
+    /// Whether the transport must sample the delivery rate for it: for `cong_control`, or for an exact
+    /// [`AckSample::in_flight`](crate::AckSample::in_flight).
+    pub fn needs_samples(&self) -> bool {
+        self.has_cong_control() || self.ops.flags & 0x100 != 0
+    }
+
     /// Whether it sets the window in `cong_control` instead of `cong_avoid`.
     pub fn has_cong_control(&self) -> bool {
         self.ops.cong_control.is_some() || self.ops.cong_control_rs.is_some()

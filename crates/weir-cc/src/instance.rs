@@ -216,6 +216,12 @@ impl Instance {
         self.algorithm.has_cong_control()
     }
 
+    /// See [`Algorithm::needs_samples`].
+    #[inline]
+    pub fn needs_samples(&self) -> bool {
+        self.algorithm.needs_samples()
+    }
+
     /// Sets window and pacing rate from an acknowledgement's delivery-rate sample.
     #[inline]
     pub fn cong_control(&mut self, ack: u32, flag: u32, sample: &RateSample) {

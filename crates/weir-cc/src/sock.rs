@@ -194,7 +194,8 @@ pub struct AckSample {
     pub pkts_acked: u32,
     /// Round-trip time, microseconds; negative without a sample.
     pub rtt_us: i32,
-    /// Packets in flight before the acknowledgement.
+    /// Bytes delivered since the acknowledged packet was sent. Where the algorithm does not ask for it
+    /// ([`Algorithm::needs_samples`](crate::Algorithm::needs_samples)), those in flight before the acknowledgement.
     pub in_flight: u32,
 }
 

@@ -100,7 +100,8 @@ impl Flow {
             sock.mdev_us = rtt_us as u32;
             sock.rtt_min_us = sock.rtt_min_us.min(rtt_us as u32);
         }
-        let (ack, in_flight, now) = (sock.snd_una, sock.packets_out + acked, sock.tcp_mstamp_us);
+        let in_flight = (sock.packets_out + acked).wrapping_mul(sock.mss_cache);
+        let (ack, now) = (sock.snd_una, sock.tcp_mstamp_us);
         self.cc.in_ack_event(0);
         self.cc.pkts_acked(&AckSample { pkts_acked: acked, rtt_us, in_flight });
         if self.cc.has_cong_control() {

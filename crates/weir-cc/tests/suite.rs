@@ -33,8 +33,9 @@ fn standard(algorithm: &Algorithm, pairs: &[(&str, i64)]) -> BTreeMap<String, i6
     options(&[nature(algorithm.name()).standard, pairs].concat())
 }
 
-fn defaults() -> BTreeMap<String, i64> {
-    BTreeMap::new()
+/// The default options, without what a control does regularly on its own.
+fn steady(algorithm: &Algorithm) -> BTreeMap<String, i64> {
+    options(nature(algorithm.name()).steady)
 }
 
 #[test]
@@ -130,7 +131,7 @@ fn hystart_leaves_slow_start_when_the_delay_grows() {
 #[test]
 fn the_window_stays_where_the_application_limits_it() {
     for_each_window(|algorithm| {
-        let mut flow = Flow::avoiding(algorithm, &defaults(), 100, 50 * MS);
+        let mut flow = Flow::avoiding(algorithm, &steady(algorithm), 100, 50 * MS);
         flow.cc.sock.is_cwnd_limited = 0;
         flow.cc.sock.max_packets_out = 10;
         (0..1000).for_each(|_| flow.ack(10));
@@ -142,7 +143,7 @@ fn the_window_stays_where_the_application_limits_it() {
 fn a_loss_takes_a_share_and_the_window_grows_again() {
     for_each_window(|algorithm| {
         for cwnd in [40, 100, 1000, 10_000, 100_000, 1_000_000] {
-            let mut flow = Flow::avoiding(algorithm, &defaults(), cwnd, 100 * MS);
+            let mut flow = Flow::avoiding(algorithm, &steady(algorithm), cwnd, 100 * MS);
             flow.round(64);
             let before = flow.cwnd();
             let kept = f64::from(flow.lose()) / f64::from(before);
@@ -159,7 +160,7 @@ fn a_loss_takes_a_share_and_the_window_grows_again() {
 fn rate_halving_stops_at_the_threshold_or_at_half_of_it() {
     for_each(|algorithm| {
         for threshold in [2, 9, 1000, 1_000_000] {
-            let mut flow = Flow::avoiding(algorithm, &defaults(), 2 * threshold, 100 * MS);
+            let mut flow = Flow::avoiding(algorithm, &steady(algorithm), 2 * threshold, 100 * MS);
             flow.cc.sock.snd_ssthresh = threshold;
             let floor = flow.checked(|cc| cc.min_cwnd());
             assert!(floor == threshold || floor == threshold / 2, "{floor} with a threshold of {threshold}");
@@ -171,7 +172,7 @@ fn rate_halving_stops_at_the_threshold_or_at_half_of_it() {
 fn a_window_of_two_survives_losses() {
     for_each_window(|algorithm| {
         for cwnd in 1..=4 {
-            let mut flow = Flow::avoiding(algorithm, &defaults(), cwnd, 100 * MS);
+            let mut flow = Flow::avoiding(algorithm, &steady(algorithm), cwnd, 100 * MS);
             (0..5).for_each(|_| assert!(flow.lose() >= 2));
             (0..5).for_each(|_| flow.round(1));
             assert!(flow.cwnd() >= 3, "stuck at {}", flow.cwnd());
@@ -198,7 +199,7 @@ fn a_timeout_restarts_from_one_packet() {
 fn undo_restores_the_window_and_the_growth() {
     for_each_window(|algorithm| {
         for timeout in [false, true] {
-            let mut flow = Flow::avoiding(algorithm, &defaults(), 1000, 100 * MS);
+            let mut flow = Flow::avoiding(algorithm, &steady(algorithm), 1000, 100 * MS);
             (0..20).for_each(|_| flow.round(1));
             let before = flow.cwnd();
             if timeout {
@@ -219,7 +220,7 @@ fn undo_restores_the_window_and_the_growth() {
 fn a_million_packets_do_not_overflow() {
     for_each_window(|algorithm| {
         for clamp in [u32::MAX, 1_200_000] {
-            let mut flow = Flow::avoiding(algorithm, &defaults(), 1_000_000, 100 * MS);
+            let mut flow = Flow::avoiding(algorithm, &steady(algorithm), 1_000_000, 100 * MS);
             flow.cc.sock.snd_cwnd_clamp = clamp;
             flow.lose();
             flow.cc.sock.snd_cwnd = 1_000_000;
@@ -239,7 +240,7 @@ fn a_million_packets_do_not_overflow() {
 fn the_largest_window_does_not_overflow() {
     for_each_window(|algorithm| {
         for cwnd in [1 << 24, 1 << 30, u32::MAX - 1, u32::MAX] {
-            let mut flow = Flow::avoiding(algorithm, &defaults(), cwnd, 100 * MS);
+            let mut flow = Flow::avoiding(algorithm, &steady(algorithm), cwnd, 100 * MS);
             for acked in [1, 1000, u32::MAX] {
                 flow.advance(1_000_000);
                 let before = flow.cwnd();
@@ -295,7 +296,7 @@ fn a_short_pause_earns_no_burst() {
 #[test]
 fn a_clock_that_stands_still_or_steps_back_is_survived() {
     for_each(|algorithm| {
-        let mut flow = Flow::avoiding(algorithm, &defaults(), 100, 100 * MS);
+        let mut flow = Flow::avoiding(algorithm, &steady(algorithm), 100, 100 * MS);
         flow.round(1);
         flow.lose();
         flow.ack(10);
@@ -311,7 +312,7 @@ fn a_clock_that_stands_still_or_steps_back_is_survived() {
 #[test]
 fn a_socket_of_zeros_is_survived() {
     for_each(|algorithm| {
-        let mut flow = Flow::new(algorithm, &defaults());
+        let mut flow = Flow::new(algorithm, &steady(algorithm));
         for field in [
             |flow: &mut Flow| flow.cc.sock.srtt_us = 0,
             |flow: &mut Flow| {
@@ -346,7 +347,7 @@ fn flows_with_different_options_do_not_share_them() {
 #[test]
 fn an_instance_may_be_moved_cloned_and_sent() {
     for_each(|algorithm| {
-        let mut flow = Flow::avoiding(algorithm, &defaults(), 500, 100 * MS);
+        let mut flow = Flow::avoiding(algorithm, &steady(algorithm), 500, 100 * MS);
         flow.lose();
         (0..10).for_each(|_| flow.round(1));
         let mut twin = Box::new(flow.clone());

@@ -20,6 +20,8 @@ pub struct Flow {
 pub struct Nature {
     /// Options with which slow start doubles the window each round trip.
     pub standard: &'static [(&'static str, i64)],
+    /// Options without what the control does regularly on its own, whatever is acknowledged and lost.
+    pub steady: &'static [(&'static str, i64)],
     /// Most packets that the window gains for an acknowledged one.
     pub fastest: u64,
     /// The same with `as_linux`.
@@ -32,7 +34,8 @@ pub struct Nature {
 
 /// The nature of the control `name`.
 pub fn nature(name: &str) -> Nature {
-    let usual = Nature { standard: &[], fastest: 1, fastest_as_linux: 1, kept: (0.45, 0.92), apart: false };
+    let usual =
+        Nature { standard: &[], steady: &[], fastest: 1, fastest_as_linux: 1, kept: (0.45, 0.92), apart: false };
     match name {
         // Doubles the window every other round trip.
         "vegas" => Nature { standard: &[("every_other", 0)], ..usual },
@@ -46,8 +49,17 @@ pub fn nature(name: &str) -> Nature {
         "multcp" => Nature { fastest: 2, ..usual },
         // Gains 2^rho - 1 packets for an acknowledged one; rho is 1 on the reference path.
         "hybla" => Nature { standard: &[("rtt0", 1000)], fastest: 1 << 16, fastest_as_linux: 1 << 16, ..usual },
+        // A rise of the delay reduces the window.
+        "lp" => Nature { standard: &[("noise", 1_000_000)], ..usual },
+        "cdg" => Nature { standard: &[("scale", 1_000_000)], ..usual },
+        // Short paths grow more slowly, and slowdowns leave two packets.
+        "ledbatpp" => Nature {
+            standard: &[("max_divisor", 1), ("slowdown", 0), ("initial_window", 0)],
+            steady: &[("slowdown", 0)],
+            ..usual
+        },
         // A model of the path sets the window.
-        "bbr" => Nature { apart: true, ..usual },
+        "bbr" | "bbr3" => Nature { apart: true, ..usual },
         // The window never changes.
         "constant" => Nature { apart: true, fastest: 1 << 30, ..usual },
         _ => usual,
@@ -141,7 +153,8 @@ impl Flow {
 
     /// A round-trip time sample.
     pub fn sample(&mut self, rtt_us: i32, packets: u32) {
-        let sample = AckSample { pkts_acked: packets, rtt_us, in_flight: self.cwnd() };
+        let sample =
+            AckSample { pkts_acked: packets, rtt_us, in_flight: self.cwnd().saturating_mul(self.cc.sock.mss_cache) };
         self.checked(|cc| cc.pkts_acked(&sample));
     }
 

@@ -260,7 +260,7 @@ impl Sender {
     fn take_cumulative(&mut self, now: Time, ack: u64, event: &mut Event) {
         let mut bytes = 0;
         let mut last_plain = None;
-        let rate_samples = self.cc.has_cong_control();
+        let rate_samples = self.cc.needs_samples();
         for seq in self.board.una..ack {
             let record = *self.board.get(seq);
             bytes += u64::from(record.len);
@@ -359,8 +359,9 @@ impl Sender {
             self.sample_rtt(now, rtt as u64);
         }
         event.rtt_us = cc_rtt;
-        let (pkts_acked, in_flight) = (event.acked, event.prior_in_flight);
-        self.cc.pkts_acked(&AckSample { pkts_acked, rtt_us: cc_rtt as i32, in_flight });
+        let delivered = if self.cc.needs_samples() { self.delivered_in_flight() } else { event.prior_in_flight };
+        let in_flight = delivered.wrapping_mul(self.mss);
+        self.cc.pkts_acked(&AckSample { pkts_acked: event.acked, rtt_us: cc_rtt as i32, in_flight });
     }
 
     pub(super) fn sample_rtt(&mut self, now: Time, rtt_us: u64) {

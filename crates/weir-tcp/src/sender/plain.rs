@@ -33,7 +33,7 @@ impl Sender {
             return false;
         }
         let (first_sent, last) = (self.board.get(una).sent_ns, *self.board.get(ack - 1));
-        let in_flight = self.cc.sock.packets_out;
+        let in_flight = self.cc.sock.packets_out.wrapping_mul(self.mss);
         self.set_clock(now);
         self.rack.advance(now, ack - 1, &last, false, self.rtt.min_us());
         self.board.una = ack;
@@ -65,6 +65,6 @@ impl Sender {
         let sock = &self.cc.sock;
         let complete = sock.sacked_out | sock.lost_out | sock.retrans_out == 0 && self.high_sacked <= self.board.una;
         let calm = self.phase == Phase::Established && sock.ca_state == CaState::Open as u8 && !self.timer.probing();
-        complete && calm && self.sack && !self.legacy && !self.cc.has_cong_control() && !self.counts_marks
+        complete && calm && self.sack && !self.legacy && !self.cc.needs_samples() && !self.counts_marks
     }
 }

@@ -145,6 +145,16 @@ impl Sender {
         self.delivery.remember(now_us, seq, sock, end_seq, len < self.mss);
     }
 
+    /// The packets delivered since the newest one that this acknowledgement delivers was sent (`tcp_clean_rtx_queue`).
+    #[cold]
+    pub(super) fn delivered_in_flight(&mut self) -> u32 {
+        let prior = self.delivery.newest.map_or(0, |newest| newest.snapshot.delivered);
+        if !self.cc.has_cong_control() {
+            self.delivery.roll(self.board.una);
+        }
+        self.cc.sock.delivered.wrapping_sub(prior)
+    }
+
     /// Gives the congestion control the sample of an acknowledgement; it sets window and pacing rate.
     pub(super) fn control_by_rate(&mut self, now: Time, event: &Event) {
         let sock = &mut self.cc.sock;

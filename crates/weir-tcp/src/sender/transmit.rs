@@ -58,7 +58,7 @@ impl Sender {
         let sock = &self.cc.sock;
         let calm = self.phase == Phase::Established && self.forced.is_none() && sock.lost_out == 0;
         let flight = self.board.outstanding() > 0 && !self.cwr_pending;
-        if !calm || !flight || self.is_paced() || self.cc.has_cong_control() {
+        if !calm || !flight || self.is_paced() || self.cc.needs_samples() {
             return None;
         }
         let segments = u64::from(sock.snd_cwnd.saturating_sub(self.in_flight()));
@@ -183,7 +183,7 @@ impl Sender {
             self.timer.arm_rto(now + self.rtt.rto());
         }
         let seq = self.board.push(now.0, self.counters.sent_packets as u32, len as u16);
-        if self.cc.has_cong_control() {
+        if self.cc.needs_samples() {
             self.snapshot(now, seq, len);
         }
         let sock = &mut self.cc.sock;
@@ -219,7 +219,7 @@ impl Sender {
             self.cc.sock.retrans_out += 1;
         }
         self.board.retransmissions.push_back(scoreboard::Retransmission { seq, sent_ns: now.0, order, next_at });
-        if self.cc.has_cong_control() {
+        if self.cc.needs_samples() {
             self.snapshot(now, seq, len);
         }
         if counted {

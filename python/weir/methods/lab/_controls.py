@@ -14,6 +14,9 @@ from weir.plan import Plan
 
 __all__ = ["Controls", "controls", "obstacle"]
 
+_DRAWS = ("weir_random_", "weir_stamps(")
+"""What the source of a congestion control calls for a random number, or for timestamps, whose offset is random."""
+
 _NAME = 15
 """Longest name of a congestion control in Linux."""
 
@@ -63,9 +66,13 @@ def controls(plan: Plan, kernel: Kernel) -> Controls:
     names: dict[str, str] = {}
     ours: dict[Wanted, Control] = {}
     used: dict[str, int] = {}
-    for cc in wanted(plan):
+    chosen = wanted(plan)
+    named = {cc.name for cc in chosen}
+    for cc in chosen:
         if cc.name.startswith(FOREIGN):
-            names[cc.label] = _native(cc)
+            names[cc.label] = native = _native(cc)
+            if native not in named and (beside := _beside(native)) is not None:
+                ours[cc] = beside
             continue
         source = _source(cc.name)
         # The same source with other options is another module, and so is another source of the same identifier.
@@ -76,6 +83,21 @@ def controls(plan: Plan, kernel: Kernel) -> Controls:
     modules = kernel.modules(ours.values())
     loads = tuple((modules[control], _parameters(cc)) for cc, control in ours.items())
     return Controls(loads, names, {control.kernel_name: cc.name for cc, control in ours.items()})
+
+
+def _beside(native: str) -> Control | None:
+    """weir's control with the name of a kernel's own that depends on random numbers: it is loaded, and no flow uses it.
+
+    Loading a module takes random numbers of the kernel. If both are loaded in either case, the kernel's control and
+    weir's draw the same numbers, so that a comparison of the two shows what they do with them.
+    """
+    source = registered().get(native)
+    if source is None:
+        return None
+    text = source.read_text(encoding="utf-8")
+    if not any(call in text for call in _DRAWS):
+        return None
+    return Control.of(source)
 
 
 def obstacle(plan: Plan) -> str | None:
