@@ -64,6 +64,8 @@ def _congestion_controls() -> str:
         for o in cc["options"]:
             doc = o["doc"].replace("|", r"\|")
             lines.append(f"| `{o['name']}` | {o['default']} | {o['min']} to {o['max']} | {doc} |")
+        if probes := _weir.cc_try(cc["name"]):
+            lines += ["", f"Probes: {', '.join(f'`{name}`' for name in probes)}."]
     return _NOTE + "\n".join(lines) + "\n" + _IN_THE_KERNEL
 
 

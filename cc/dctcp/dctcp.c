@@ -36,6 +36,7 @@ static void dctcp_window(const struct sock *sk, struct dctcp *ca)
 	ca->window_end = tp->snd_nxt;
 	ca->delivered = tp->delivered;
 	ca->delivered_ce = tp->delivered_ce;
+	WEIR_PROBE(sk, "alpha", ca->alpha);
 }
 
 static void dctcp_init(struct sock *sk)

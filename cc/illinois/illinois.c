@@ -84,6 +84,8 @@ static u32 illinois_beta_standard(const struct sock *sk)
 
 static void illinois_round(struct sock *sk, struct illinois *ca)
 {
+	WEIR_PROBE(sk, "alpha", ca->alpha);
+	WEIR_PROBE(sk, "beta", ca->beta);
 	ca->round_end = tcp_sk(sk)->snd_nxt;
 	ca->rtt_sum = 0;
 	ca->rtt_count = 0;

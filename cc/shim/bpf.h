@@ -394,6 +394,24 @@ struct weir_option {
 #define WEIR_CC_OPTIONS(LIST) LIST(WEIR_OPTION_GLOBAL)
 #define OPT(sk, name) ((void)(sk), weir_opt_##name.value)
 
+/* Probes --------------------------------------------------------------------------------------------------------- */
+
+#include "probe.h"
+
+static __always_inline bool weir_probed(const struct sock *sk)
+{
+	(void)sk;
+	return false;
+}
+
+static __always_inline void weir_probe_show(const struct sock *sk, u64 name0, u64 name1, s64 value)
+{
+	(void)sk;
+	(void)name0;
+	(void)name1;
+	(void)value;
+}
+
 /* Registration -------------------------------------------------------------------------------------------------- */
 
 #define WEIR_CC_ABOUT(title, year, source)

@@ -166,6 +166,24 @@ static const struct kernel_param_ops weir_parameter_ops = {.set = weir_parameter
 #define WEIR_CC_OPTIONS(LIST) LIST(WEIR_OPTION_PARAMETER)
 #define OPT(sk, name) ((void)(sk), READ_ONCE(weir_opt_##name))
 
+/* Probes --------------------------------------------------------------------------------------------------------- */
+
+#include "probe.h"
+
+static __always_inline bool weir_probed(const struct sock *sk)
+{
+	(void)sk;
+	return false;
+}
+
+static __always_inline void weir_probe_show(const struct sock *sk, u64 name0, u64 name1, s64 value)
+{
+	(void)sk;
+	(void)name0;
+	(void)name1;
+	(void)value;
+}
+
 /* Registration -------------------------------------------------------------------------------------------------- */
 
 #define WEIR_CC_ABOUT(title, year, source) MODULE_DESCRIPTION(title ": " source);

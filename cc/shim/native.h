@@ -32,7 +32,7 @@ typedef int64_t s64;
  * Raised whenever a struct below or the meaning of a field changes; a shared object built against another version is
  * refused.
  */
-#define WEIR_CC_ABI 4
+#define WEIR_CC_ABI 5
 
 #define ICSK_CA_PRIV_SIZE 104
 #define TCP_CA_NAME_MAX 16
@@ -89,6 +89,19 @@ enum tcp_ca_ack_event_flags {
 #include "sock.h"
 
 #include "access.h"
+#include "probe.h"
+
+static __always_inline bool weir_probed(const struct sock *sk)
+{
+	return unlikely(sk->weir_probes);
+}
+
+/* Out of line: a control pays a test for each probe, not its code. */
+static __attribute__((noinline, cold, unused)) void weir_probe_show(const struct sock *sk, u64 name0, u64 name1,
+								    s64 value)
+{
+	weir_probe_store((struct weir_probes *)(uintptr_t)sk->weir_probes, name0, name1, value);
+}
 
 struct weir_cc_option {
 	const char *name;

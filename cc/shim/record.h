@@ -96,6 +96,7 @@ static __always_inline void weir_copy_socket(struct weir_copy_sock *to, const st
 	to->weir_hz = weir_hz;
 	to->weir_random = 0;
 	to->weir_reserved = 0;
+	to->weir_probes = 0;
 }
 
 static __always_inline void weir_copy_ack(struct weir_call *call, const struct ack_sample *sample)

@@ -63,6 +63,7 @@ struct sock {
 	const u32 weir_hz;            /* jiffies a second */
 	const u32 weir_random;        /* the flow's own seed; read through weir_random_below() */
 	const u32 weir_reserved;
+	const u64 weir_probes; /* address of a struct weir_probes; 0 where nobody samples probes */
 	const u32 weir_options[WEIR_CC_MAX_OPTIONS];
 	struct inet_connection_sock weir_icsk;
 };

@@ -47,11 +47,18 @@ def cc_describe(name: str) -> str:
 def cc_permit_loading() -> None:
     """From now on this process may load shared objects; without, ``cc_describe`` and ``Simulator`` refuse them."""
 
-def cc_try(name: str) -> None:
-    """Tries a congestion control with drawn calls.
+def cc_try(name: str) -> list[str]:
+    """Tries a congestion control with drawn calls; returns the names of the values that it showed by ``WEIR_PROBE``.
 
     Raises:
         ValueError: it does what it may not, or there is none of that name. What a signal ends does not return.
+    """
+
+def cc_suite(name: str) -> list[tuple[str, str | None]]:
+    """Asks a congestion control what every control should do: each requirement, and what it does instead, if anything.
+
+    Raises:
+        ValueError: as of :func:`cc_try`.
     """
 
 @final

@@ -106,6 +106,13 @@ SHAPES: dict[str, Shape] = {
     "classes, a grid": Shape(
         tuple(sweep(("reno", "bic"), ("20ms", "100ms"))), replace(_BELL, classes=("af", "be")), **_GRID
     ),
+    "probes": Shape((Cell(),), replace(_BELL, probes=("alpha", "beta"))),
+    "probes, thinned": Shape((Cell(),), replace(_BELL, duration=450, every=20, probes=("bw",))),
+    "probes of many": Shape(
+        (Cell(),), Dumbbell(flows=30, duration=12, every=0.1, step=0.5, probes=("a", "constructor"))
+    ),
+    "acknowledgements": Shape((Cell(),), replace(_BELL, acks=2)),
+    "acknowledgements of many": Shape((Cell(),), replace(_BELL, flows=9, every=0.5, acks=9)),
     "no phase": Shape((Cell(),), Dumbbell(flows=3, duration=12, every=2, step=0.5, phase_names=())),
     "nothing gets through": Shape((Cell(),), Dumbbell(flows=3, duration=12, every=2, step=0.5, capacity=1.0)),
     "two phases": Shape((Cell(),), Dumbbell(flows=7, duration=24, every=2, step=0.5)),

@@ -63,6 +63,10 @@ class Dumbbell:
     """When all flows stop, if that is not the end."""
     delays: bool = False
     """Whether one-way delays are recorded."""
+    probes: tuple[str, ...] = ()
+    """Values that every flow's congestion control shows."""
+    acks: int = 0
+    """Number of flows, the first ones, whose acknowledgements are recorded."""
     uploads: int = 0
     """Number of flows, the last ones, that go from sink to source."""
     bottleneck: str = "bottleneck"
@@ -313,6 +317,32 @@ def _delay_tables(trace: _Trace, bell: Dumbbell) -> dict[str, pa.Table]:
     }
 
 
+def _probes(trace: _Trace, bell: Dumbbell) -> pa.Table:
+    """Steps of whole numbers, of another size for each probe, some of them below zero."""
+    time, flow = _grid(trace, trace.rate > 0)
+    value = (time // (2 * int(bell.step * _SECOND)) * (1 + flow)) % 7
+    names = [name for _ in time for name in bell.probes]
+    values = np.stack([value * 10**i - i for i in range(len(bell.probes))], axis=1)
+    many = len(bell.probes)
+    columns = {"time_ns": np.repeat(time, many), "flow": np.repeat(flow, many), "probe": names, "value": values.ravel()}
+    return _table("probes", columns)
+
+
+def _acks(trace: _Trace, bell: Dumbbell) -> pa.Table:
+    """Two rows in each interval of the first flows, with windows that rise and fall."""
+    time, flow = _grid(trace, trace.rate > 0)
+    time, flow = time[flow < bell.acks], flow[flow < bell.acks]
+    time, flow = np.repeat(time, 2), np.repeat(flow, 2)
+    second = np.arange(len(time)) % 2
+    cwnd = 10 + time // int(bell.step * _SECOND) % 11 + 3 * second
+    nothing = np.zeros(len(time), int)
+    columns = {"time_ns": time - (1 - second) * int(bell.step * _SECOND / 2), "flow": flow, "kind": second,
+               "packet": nothing, "delivered_packets": nothing, "cwnd": cwnd, "ssthresh": nothing + 7,
+               "in_flight": cwnd, "rtt_ns": nothing + 5, "delivery_rate_bps": nothing + 9,
+               "pacing_rate_bps": nothing + 9, "ca_state": nothing}  # fmt: skip
+    return _table("acks", columns)
+
+
 def _events(trace: _Trace) -> pa.Table:
     starts = [(int(s * _SECOND), "flow_start", i, 0) for i, s in enumerate(trace.start)]
     rows = sorted([*starts, *trace.events])
@@ -434,6 +464,10 @@ def _write_cell(folder: Path, cell: Cell, bell: Dumbbell, title: str, seed: int)
         tables["classes"] = _classes(trace, bell)
     if bell.delays:
         tables |= _delay_tables(trace, bell)
+    if bell.probes:
+        tables["probes"] = _probes(trace, bell)
+    if bell.acks:
+        tables["acks"] = _acks(trace, bell)
     for name, table in tables.items():
         if name not in cell.drop_tables:
             pq.write_table(table.slice(0, 0) if cell.empty else table, folder / f"{name}.parquet", compression="zstd")

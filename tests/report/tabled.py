@@ -150,6 +150,37 @@ def cwnd(cell: TheCell) -> list[Told]:
     return told
 
 
+@reads("probes")
+def probes(cell: TheCell) -> list[Told]:
+    """Each value of each flow in a panel; of many, the first sixteen."""
+    frame = cell.tested("probes")
+    if frame.is_empty():
+        return []
+    pairs = frame.select("place", "name", "probe").unique().sort("place", "probe").rows()
+    told = []
+    for number, (_, name, probe) in enumerate(pairs[:16]):
+        own = frame.filter(pl.col("name") == name, pl.col("probe") == probe)
+        told.append(Told(f"#{number}", "line", _stepped(own, "value", cell.width("samples"))))
+    return told
+
+
+@reads("acks")
+def acks(cell: TheCell) -> list[Told]:
+    """The window after each row of the first six flows, below the queue of the shared link."""
+    frame = cell.table("acks")
+    if frame.is_empty():
+        return []
+    width = -(-cell.end_ns // (cell.medium.buckets * (10 if cell.medium.page else 1)))
+    names = {i: f["name"] for i, f in enumerate(cell.plan["flows"])}
+    first = sorted(set(frame["flow"]))[:6]
+    looks = shown([names[i] for i in first], 36 if cell.medium.page else 26)
+    number, _ = cell.shared["forward"]
+    queue = cell.table("links").filter(pl.col("link") == number)
+    told = [Told("#0", "line", _stepped(queue, "queue_bytes", width))]
+    windows = {i: _stepped(frame.filter(pl.col("flow") == i), "cwnd", width) for i in first}
+    return [*told, *(Told("#1", "line", window, looks[names[i]]) for i, window in windows.items())]
+
+
 def _link_panels(cell: TheCell, values: dict[str, pl.Expr], limit: bool) -> Iterator[Told]:
     frame, shared = cell.table("links"), cell.shared
     names = shown([link["name"] for _, link in shared.values()], 44)

@@ -95,17 +95,8 @@ LAYERS: dict[str, set[str]] = {
     },
     "compare": {"weir.metrics", "weir.report", "weir.run"},
     "study": {
-        *(
-            "weir._duration",
-            "weir._weir",
-            "weir.cc",
-            "weir.compare",
-            "weir.engine",
-            "weir.lab",
-            "weir.methods",
-            "weir.metrics",
-        ),
-        *("weir.plan", "weir.report", "weir.run", "weir.scenario"),
+        *("weir._duration", "weir._weir", "weir.bpf", "weir.cc", "weir.compare", "weir.confine", "weir.engine"),
+        *("weir.lab", "weir.methods", "weir.metrics", "weir.plan", "weir.report", "weir.run", "weir.scenario"),
     },
 }
 """The packages that each package may import besides itself and ``weir.plan``; ``cli`` may import all. No cycles."""
@@ -240,7 +231,7 @@ def test_a_package_knows_only_what_comes_before_it(layer: str) -> None:
 
 def test_the_questions_of_studies_know_the_study_and_not_each_other() -> None:
     questions = {path.parent.name for path in (PACKAGE / "study").glob("*/__init__.py")}
-    assert questions == {"claims", "survey", "validation"}
+    assert questions == {"claims", "judge", "survey", "validation"}
     for file in (PACKAGE / "study").rglob("*.py"):
         place = file.relative_to(PACKAGE / "study")
         others = questions - {place.parts[0]}
@@ -256,6 +247,7 @@ NAMED = {
     "cluster/_far.py": "the folder of the lab's sources, which belongs to an installation",
     "lab/": "the kernel, its files and processes: what a method may run on, not the method",
     "scenario/_topologies.py": "the key with the hosts of a topology, in a mark",
+    "study/judge/": "it judges in the simulator, and builds a module against the lab's kernel",
     "study/validation/_heatmap.py": "the colour space CIELAB",
     "study/validation/controls/": "its question is about these: the kernel's congestion control in the lab, and weir's",
     "testbed/_files.py": "the file /etc/hosts",
@@ -324,6 +316,7 @@ QUEUES_NAMED = {
     "hosts/wiring.py": "the kernel's shaper, by its name for tc",
     "methods/emul/_support.py": "the kernel's shaper, by its name for tc",
     "study/_draw.py": "draws queues for an experiment: which ones, how often and how large is its design",
+    "study/judge/_cases.py": "the values of a factor in one of its scenarios",
 }
 """Where the name of a kind of queue may stand outside of :mod:`weir.queues`, and why."""
 

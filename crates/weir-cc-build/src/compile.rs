@@ -28,6 +28,7 @@ pub(crate) const HEADERS: [(&str, &str); 18] = [
     ("shim/sock.h", include_str!("../../../cc/shim/sock.h")),
     ("shim/access.h", include_str!("../../../cc/shim/access.h")),
     ("shim/echo.h", include_str!("../../../cc/shim/echo.h")),
+    ("shim/probe.h", include_str!("../../../cc/shim/probe.h")),
     ("shim/random.h", include_str!("../../../cc/shim/random.h")),
     ("shim/stamps.h", include_str!("../../../cc/shim/stamps.h")),
     ("shim/call.h", include_str!("../../../cc/shim/call.h")),

@@ -125,7 +125,7 @@ fn first_difference(expected: &Sock, found: &Sock) -> &'static str {
         delivered_mstamp_us "delivered_mstamp" first_tx_mstamp_us "first_tx_mstamp" delivered "delivered"
         delivered_ce "delivered_ce" lost "lost" prior_cwnd "prior_cwnd" prior_ssthresh "prior_ssthresh"
         lsndtime "lsndtime" is_cwnd_limited "is_cwnd_limited" ca_state "icsk_ca_state" retransmits "icsk_retransmits"
-        max_pacing_rate "sk_max_pacing_rate" hz "HZ" options "its options");
+        max_pacing_rate "sk_max_pacing_rate" hz "HZ" probes "weir_probes" options "its options");
     "padding of struct sock"
 }
 

@@ -4,6 +4,7 @@ use crate::{
     algorithm::Algorithm,
     error::CcError,
     ops::Ops,
+    probes::{ProbeName, Probes},
     sock::{AckSample, RateSample, Sock},
     watch::Operation,
 };
@@ -47,11 +48,24 @@ pub enum CaEvent {
 ///
 /// The transport keeps [`Instance::sock`] up to date before each call. A missing operation costs one predictable
 /// branch.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Instance {
     /// The flow's transport state.
     pub sock: Sock,
     algorithm: Algorithm,
+    probes: Option<Probes>,
+}
+
+impl Clone for Instance {
+    fn clone(&self) -> Instance {
+        let probes = self.probes.clone();
+        let sock = Sock { probes: address(probes.as_ref()), ..self.sock.clone() };
+        Instance { sock, algorithm: self.algorithm.clone(), probes }
+    }
+}
+
+fn address(probes: Option<&Probes>) -> u64 {
+    probes.map_or(0, Probes::address)
 }
 
 impl Instance {
@@ -80,12 +94,35 @@ impl Instance {
                 max,
             })?;
         }
-        Ok(Instance { sock, algorithm: algorithm.clone() })
+        Ok(Instance { sock, algorithm: algorithm.clone(), probes: None })
     }
 
-    /// Takes every field of `sock` except the options, which stay this flow's.
+    /// Takes every field of `sock` except the options and the place of probes, which stay this flow's.
     pub fn set_sock(&mut self, sock: Sock) {
-        self.sock = Sock { options: self.sock.options, ..sock };
+        self.sock = Sock { options: self.sock.options, probes: self.sock.probes, ..sock };
+    }
+
+    /// From now on the values that the congestion control shows by `WEIR_PROBE` are kept.
+    pub fn keep_probes(&mut self) {
+        let probes = Probes::default();
+        self.sock.probes = probes.address();
+        self.probes = Some(probes);
+    }
+
+    /// The names and latest values of the probes, in the order in which they were first shown.
+    ///
+    /// # Panics
+    /// With a [`Fault`](crate::Fault) when a user's congestion control shows too many, or one with an invalid name.
+    pub fn probes(&self) -> impl Iterator<Item = (ProbeName, i64)> + '_ {
+        if let (Some(foreign), Some(what)) = (self.algorithm.foreign, self.probe_fault()) {
+            foreign.fault(Operation::Probe, what);
+        }
+        self.probes.iter().flat_map(Probes::values)
+    }
+
+    /// What is wrong with the probes that were shown so far, if something is.
+    pub fn probe_fault(&self) -> Option<String> {
+        self.probes.as_ref().and_then(Probes::fault)
     }
 
     /// The congestion control of this instance.

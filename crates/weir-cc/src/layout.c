@@ -7,16 +7,25 @@
 #define SOCK(field) offsetof(struct sock, field)
 
 const u32 weir_layout_sock[] = {
-	TCP(snd_cwnd),          TCP(snd_cwnd_cnt),      TCP(snd_cwnd_stamp),  TCP(snd_ssthresh),
-	TCP(snd_cwnd_clamp),    TCP(packets_out),       TCP(sacked_out),      TCP(lost_out),
-	TCP(retrans_out),       TCP(max_packets_out),   TCP(snd_una),         TCP(snd_nxt),
-	TCP(srtt_us),           TCP(mdev_us),           TCP(weir_rtt_min_us), TCP(mss_cache),
-	TCP(tcp_mstamp),        TCP(delivered_mstamp),  TCP(first_tx_mstamp), TCP(tcp_clock_cache),
-	TCP(tcp_wstamp_ns),     TCP(delivered),         TCP(delivered_ce),    TCP(lost),
-	TCP(app_limited),       TCP(prior_cwnd),        TCP(prior_ssthresh),  TCP(lsndtime),
-	TCP(is_cwnd_limited),   TCP(ecn_flags),         SOCK(sk_pacing_rate), SOCK(sk_max_pacing_rate),
-	SOCK(sk_pacing_status), SOCK(weir_hz),          SOCK(weir_random),    SOCK(weir_options),
-	ICSK(icsk_ca_state),    ICSK(icsk_retransmits), ICSK(icsk_ca_priv),   sizeof(struct sock),
+	TCP(snd_cwnd),          TCP(snd_cwnd_cnt),     TCP(snd_cwnd_stamp),    TCP(snd_ssthresh),
+	TCP(snd_cwnd_clamp),    TCP(packets_out),      TCP(sacked_out),        TCP(lost_out),
+	TCP(retrans_out),       TCP(max_packets_out),  TCP(snd_una),           TCP(snd_nxt),
+	TCP(srtt_us),           TCP(mdev_us),          TCP(weir_rtt_min_us),   TCP(mss_cache),
+	TCP(tcp_mstamp),        TCP(delivered_mstamp), TCP(first_tx_mstamp),   TCP(tcp_clock_cache),
+	TCP(tcp_wstamp_ns),     TCP(delivered),        TCP(delivered_ce),      TCP(lost),
+	TCP(app_limited),       TCP(prior_cwnd),       TCP(prior_ssthresh),    TCP(lsndtime),
+	TCP(is_cwnd_limited),   TCP(ecn_flags),        SOCK(sk_pacing_rate),   SOCK(sk_max_pacing_rate),
+	SOCK(sk_pacing_status), SOCK(weir_hz),         SOCK(weir_random),      SOCK(weir_probes),
+	SOCK(weir_options),     ICSK(icsk_ca_state),   ICSK(icsk_retransmits), ICSK(icsk_ca_priv),
+	sizeof(struct sock),
+};
+
+#define PROBES(field) offsetof(struct weir_probes, field)
+const u32 weir_layout_probes[] = {
+	PROBES(refused),
+	sizeof(struct weir_probe),
+	offsetof(struct weir_probe, value),
+	sizeof(struct weir_probes),
 };
 
 #define RATE(field) offsetof(struct rate_sample, field)

@@ -4,7 +4,7 @@ use crate::sock::{AckSample, RateSample, Sock};
 use std::ffi::c_char;
 
 /// Version of the interface; a shared object built against another is refused.
-pub const ABI: u32 = 4;
+pub const ABI: u32 = 5;
 
 /// One declared option.
 #[repr(C)]

@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn there_is_no_padding() {
-        let sock = 16 * 4 + 5 * 8 + 7 * 4 + 4 + PRIVATE_WORDS * 8 + 8 + 2 * 8 + 4 * 4 + MAX_OPTIONS * 4;
+        let sock = 16 * 4 + 5 * 8 + 7 * 4 + 4 + PRIVATE_WORDS * 8 + 8 + 3 * 8 + 4 * 4 + MAX_OPTIONS * 4;
         assert_eq!(size_of::<Sock>(), sock);
         assert_eq!(size_of::<AckSample>(), 3 * 4);
         assert_eq!(size_of::<RateSample>(), 2 * 8 + 4 * 4 + 2 * 4 + 8 + 4 * 4 + 8);

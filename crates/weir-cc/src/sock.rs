@@ -89,6 +89,8 @@ pub struct Sock {
     /// The flow's own seed, for choices that flows should not make alike.
     pub random: u32,
     pub(crate) reserved_random: u32,
+    /// Address of the places of probes; 0 where nobody samples them.
+    pub(crate) probes: u64,
     pub(crate) options: [u32; MAX_OPTIONS],
     /// [`CaState`](crate::CaState) as a number.
     pub ca_state: u8,
@@ -140,6 +142,7 @@ impl Default for Sock {
             hz: 1000,
             random: 0,
             reserved_random: 0,
+            probes: 0,
             options: [0; MAX_OPTIONS],
             ca_state: 0,
             retransmits: 0,
@@ -270,7 +273,7 @@ mod tests {
     use std::mem::{offset_of, size_of};
 
     unsafe extern "C" {
-        static weir_layout_sock: [u32; 40];
+        static weir_layout_sock: [u32; 41];
         static weir_layout_rate_sample: [u32; 17];
     }
 
@@ -286,8 +289,8 @@ mod tests {
             snd_cwnd snd_cwnd_cnt snd_cwnd_stamp snd_ssthresh snd_cwnd_clamp packets_out sacked_out lost_out
             retrans_out max_packets_out snd_una snd_nxt srtt_us mdev_us rtt_min_us mss_cache tcp_mstamp_us
             delivered_mstamp_us first_tx_mstamp_us clock_ns departure_ns delivered delivered_ce lost app_limited prior_cwnd prior_ssthresh
-            lsndtime is_cwnd_limited ecn_flags pacing_rate max_pacing_rate pacing_status hz random options ca_state retransmits
-            private);
+            lsndtime is_cwnd_limited ecn_flags pacing_rate max_pacing_rate pacing_status hz random probes options ca_state
+            retransmits private);
         // SAFETY: a constant of layout.c with this length.
         assert_eq!(rust, unsafe { weir_layout_sock });
     }

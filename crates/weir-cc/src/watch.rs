@@ -37,9 +37,10 @@ pub(crate) enum Operation {
     MinTsoSegs,
     SndbufExpand,
     MinCwnd,
+    Probe,
 }
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "load",
     "init",
     "release",
@@ -54,6 +55,7 @@ const NAMES: [&str; 14] = [
     "min_tso_segs",
     "sndbuf_expand",
     "min_cwnd",
+    "WEIR_PROBE",
 ];
 
 /// The values of the options in a trial.
@@ -299,13 +301,13 @@ mod tests {
         assert_eq!(offset_of!(Page, at), 32);
         assert_eq!(offset_of!(Page, paths), 40);
         const { assert!(WATCH_BYTES <= 4096) };
-        assert_eq!(NAMES[Operation::MinCwnd as usize], "min_cwnd");
+        assert_eq!(NAMES[Operation::Probe as usize], "WEIR_PROBE");
     }
 
     #[test]
     fn a_record_of_garbage_is_harmless() {
         let watched = Watched::parse(&[0xff; WATCH_BYTES]).expect("as long as it should be");
-        assert_eq!(watched.operation, "min_cwnd");
+        assert_eq!(watched.operation, "WEIR_PROBE");
         assert!(watched.in_call && watched.past_state.is_none());
         assert_eq!(Watched::parse(&[]), None);
     }

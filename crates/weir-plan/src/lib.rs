@@ -96,6 +96,9 @@ pub struct Measure {
     /// Per-packet trace.
     #[serde(default)]
     pub trace: Option<Trace>,
+    /// Table `acks`. Omitted without, as in plans from before this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acks: Option<AckRecord>,
 }
 
 fn is_zero(interval_ns: &u64) -> bool {
@@ -115,6 +118,21 @@ pub struct Trace {
     pub to_ns: u64,
     /// Maximum number of packets.
     pub max_packets: u64,
+}
+
+/// A record of every acknowledgement and transmission: table `acks`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AckRecord {
+    /// Indices of the recorded TCP flows; empty: all.
+    #[serde(default)]
+    pub flows: Vec<u32>,
+    /// Start of the recorded window.
+    pub from_ns: u64,
+    /// End of the recorded window.
+    pub to_ns: u64,
+    /// Maximum number of rows; recording ends there.
+    pub max_rows: u64,
 }
 
 /// A named window for metrics.

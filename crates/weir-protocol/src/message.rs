@@ -89,6 +89,7 @@ pub enum ColumnType {
     U32,
     U64,
     I64,
+    Name,
 }
 
 fn column_type(column: &Column) -> ColumnType {
@@ -97,6 +98,7 @@ fn column_type(column: &Column) -> ColumnType {
         Column::U32(_) => ColumnType::U32,
         Column::U64(_) => ColumnType::U64,
         Column::I64(_) => ColumnType::I64,
+        Column::Name(_) => ColumnType::Name,
     }
 }
 
@@ -106,6 +108,7 @@ fn bytes(column: &Column) -> usize {
         Column::U32(values) => size_of_val(values.as_slice()),
         Column::U64(values) => size_of_val(values.as_slice()),
         Column::I64(values) => size_of_val(values.as_slice()),
+        Column::Name(values) => size_of_val(values.as_slice()),
     }
 }
 
@@ -115,6 +118,7 @@ fn append_column(out: &mut Vec<u8>, column: &Column) {
         Column::U32(values) => append(out, values, |v| v.to_le_bytes()),
         Column::U64(values) => append(out, values, |v| v.to_le_bytes()),
         Column::I64(values) => append(out, values, |v| v.to_le_bytes()),
+        Column::Name(values) => append(out, values, |v| v),
     }
 }
 

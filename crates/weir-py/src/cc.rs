@@ -30,11 +30,19 @@ pub(crate) fn cc_permit_loading() {
     weir_cc_build::permit_loading();
 }
 
-/// Tries a congestion control with random calls.
+/// Tries a congestion control with random calls; returns the names of the probes that it showed.
 #[pyfunction]
-pub(crate) fn cc_try(py: Python<'_>, name: &str) -> PyResult<()> {
+pub(crate) fn cc_try(py: Python<'_>, name: &str) -> PyResult<Vec<String>> {
     let algorithm = py.detach(|| weir_cc::find(name)).map_err(value_error)?;
     py.detach(|| weir_cc::trial(&algorithm)).map_err(value_error)
+}
+
+/// Asks a congestion control what every control should do; returns each requirement with what it does instead, or none.
+#[pyfunction]
+pub(crate) fn cc_suite(py: Python<'_>, name: &str) -> PyResult<Vec<(&'static str, Option<String>)>> {
+    let algorithm = py.detach(|| weir_cc::find(name)).map_err(value_error)?;
+    let found = py.detach(|| weir_cc::suite(&algorithm)).map_err(value_error)?;
+    Ok(found.into_iter().map(|one| (one.name, one.instead)).collect())
 }
 
 /// A C file and the headers beside it that it includes, with the content at the time of reading.

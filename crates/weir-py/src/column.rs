@@ -25,6 +25,7 @@ impl Column {
             Values::U32(v) => (v.as_ptr().cast(), v.len(), 4, c"I"),
             Values::U64(v) => (v.as_ptr().cast(), v.len(), 8, c"Q"),
             Values::I64(v) => (v.as_ptr().cast(), v.len(), 8, c"q"),
+            Values::Name(v) => (v.as_ptr().cast(), v.len(), 16, c"16s"),
         }
     }
 }

@@ -39,6 +39,7 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cc::cc_describe, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_permit_loading, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_try, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_suite, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_compile, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_recipe, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_watch_bytes, module)?)?;

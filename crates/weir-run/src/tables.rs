@@ -13,6 +13,8 @@ pub enum Column {
     U64(Vec<u64>),
     /// 64-bit signed.
     I64(Vec<i64>),
+    /// A name of at most 16 bytes, padded with zeros.
+    Name(Vec<[u8; 16]>),
 }
 
 impl Column {
@@ -23,6 +25,7 @@ impl Column {
             Column::U32(values) => values.len(),
             Column::U64(values) => values.len(),
             Column::I64(values) => values.len(),
+            Column::Name(values) => values.len(),
         }
     }
 }
@@ -150,6 +153,23 @@ impl ClassRow {
     }
 }
 
+/// The name of a probe, padded with zeros.
+type Name = [u8; 16];
+
+table! {
+    /// Table `probes`.
+    Probes / ProbeRow { time_ns: u64 as U64, flow: u32 as U32, probe: Name as Name, value: i64 as I64 }
+}
+
+table! {
+    /// Table `acks`.
+    Acks / AckRow {
+        time_ns: u64 as U64, flow: u32 as U32, kind: u8 as U8, packet: u64 as U64, delivered_packets: u32 as U32,
+        cwnd: u32 as U32, ssthresh: u32 as U32, in_flight: u32 as U32, rtt_ns: u64 as U64,
+        delivery_rate_bps: u64 as U64, pacing_rate_bps: u64 as U64, ca_state: u8 as U8,
+    }
+}
+
 table! {
     /// Table `delays`.
     Delays / DelayRow {
@@ -182,6 +202,8 @@ pub struct Tables {
     pub samples: Samples,
     pub links: Links,
     pub classes: Classes,
+    pub probes: Probes,
+    pub acks: Acks,
     pub delays: Delays,
     pub delay_bins: DelayBins,
     pub events: Events,

@@ -46,6 +46,8 @@ pub(crate) struct Flow {
     losses_ahead: BinaryHeap<Reverse<Time>>,
     /// Seed of its congestion controls.
     seed: u32,
+    /// Whether table `probes` has it.
+    pub probed: bool,
 }
 
 impl Flow {
@@ -79,6 +81,7 @@ impl Flow {
             sampled: (0, 0),
             losses_ahead: BinaryHeap::new(),
             seed: 0,
+            probed: false,
             tcp,
         })
     }
@@ -131,6 +134,9 @@ impl Flow {
         let Some(tcp) = &self.tcp else { unreachable!("only TCP flows have transfers") };
         let mut connection = Box::new(Connection::new(&tcp.0, &tcp.1));
         connection.sender.seed(self.seed.wrapping_add(u32::from(self.connection_number)));
+        if self.probed {
+            connection.sender.keep_probes();
+        }
         self.base = self.totals();
         self.connection = Some(connection);
         self.connection_number = self.connection_number.wrapping_add(1);

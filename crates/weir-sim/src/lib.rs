@@ -9,6 +9,7 @@
 //! enters both at once, ahead of the clock, because no other packet can come between. [`Options::reference`] switches
 //! fusing off; a test checks that the results are identical.
 
+mod acks;
 mod application;
 mod connection;
 mod error;
@@ -25,7 +26,9 @@ mod watch;
 
 pub use error::SimError;
 pub use simulation::{Batches, Options, Simulation, Statistics};
-pub use weir_run::{Classes, Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Samples, Tables};
+pub use weir_run::{
+    Acks, Classes, Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Probes, Samples, Tables,
+};
 
 // `tests/common` imports this crate by its name.
 #[cfg(test)]

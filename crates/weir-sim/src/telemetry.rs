@@ -5,7 +5,7 @@ use weir_tcp::{Notice, Sender};
 use weir_units::Time;
 
 use crate::flow::Flow;
-use weir_run::{EventKind, EventRow, FlowRow, GoodputRow, SampleRow, Tables};
+use weir_run::{EventKind, EventRow, FlowRow, GoodputRow, ProbeRow, SampleRow, Tables};
 
 const NULL_U32: u32 = u32::MAX;
 const NULL_U64: u64 = u64::MAX;
@@ -83,6 +83,9 @@ impl Telemetry {
                 timeouts: totals.counters.timeouts as u32,
                 ca_state: sender.ca_state(),
             });
+            for (probe, value) in sender.probes() {
+                self.tables.probes.push(ProbeRow { time_ns: now.0, flow: index as u32, probe, value });
+            }
         }
     }
 

@@ -1,11 +1,13 @@
-//! Observation of single packets from end to end: traces and one-way delays. Runs without them pay nothing.
+//! Observation of single packets: traces, one-way delays, acknowledgements. Runs without them pay nothing.
 
 use weir_elements::Packet as _;
 use weir_links::DelayStats;
 use weir_plan::Plan;
 use weir_run::Tables;
+use weir_tcp::{Segment, Sender};
 use weir_units::Time;
 
+use crate::acks::AckLog;
 use crate::packet::Packet;
 use crate::sacks::Sacks;
 use crate::slab::Slab;
@@ -15,6 +17,7 @@ use crate::trace::{TraceRecord, Tracer};
 pub(crate) struct Watch {
     delays: Option<Delays>,
     tracer: Option<Tracer>,
+    acks: Option<AckLog>,
 }
 
 struct Delays {
@@ -29,8 +32,8 @@ impl Watch {
         let interval_ns = plan.measure.delay_ns;
         let delays = (interval_ns > 0)
             .then(|| Delays { stats: DelayStats::new(plan.flows.len(), interval_ns), sent: Slab::default() });
-        let tracer = Tracer::from_plan(plan);
-        (delays.is_some() || tracer.is_some()).then_some(Watch { delays, tracer })
+        let (tracer, acks) = (Tracer::from_plan(plan), AckLog::from_plan(plan));
+        (delays.is_some() || tracer.is_some() || acks.is_some()).then_some(Watch { delays, tracer, acks })
     }
 
     /// A host sends a packet into its first link; returns the packet with its identity.
@@ -57,6 +60,22 @@ impl Watch {
         }
     }
 
+    /// A flow sends a segment.
+    #[cold]
+    pub fn segment(&mut self, now: Time, index: usize, connection: u8, segment: &Segment, sender: &Sender) {
+        if let Some(acks) = &mut self.acks {
+            acks.sent(now, index, connection, segment, sender);
+        }
+    }
+
+    /// A flow has processed an acknowledgement.
+    #[cold]
+    pub fn acknowledged(&mut self, now: Time, index: usize, connection: u8, sender: &Sender) {
+        if let Some(acks) = &mut self.acks {
+            acks.acknowledged(now, index, connection, sender);
+        }
+    }
+
     /// A link drops a packet.
     #[cold]
     pub fn dropped(&mut self, at: Time, link: u32, packet: &Packet) {
@@ -74,6 +93,9 @@ impl Watch {
             let (rows, bins) = delays.stats.take(now);
             tables.delays.extend(rows);
             tables.delay_bins.extend(bins);
+        }
+        if let Some(acks) = &mut self.acks {
+            acks.drain(&mut tables.acks);
         }
     }
 

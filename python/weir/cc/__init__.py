@@ -15,7 +15,7 @@ from pathlib import Path
 
 from weir.cc import _build, _source
 from weir.cc._build import bpf_compiler, cache, compiled
-from weir.cc._describe import Described, Option, describe
+from weir.cc._describe import Described, Option, Requirement, describe, requirements
 from weir.cc._new import write_skeleton
 from weir.cc._source import is_file_name, source_of
 from weir.cc._watch import Watch
@@ -27,6 +27,7 @@ __all__ = [
     "ControlError",
     "Described",
     "Option",
+    "Requirement",
     "Watch",
     "bpf_compiler",
     "bpf_object",
@@ -39,6 +40,7 @@ __all__ = [
     "identity",
     "is_file_name",
     "object_of",
+    "requirements",
     "serve",
     "served",
     "source_of",

@@ -1,7 +1,8 @@
-"""The process that loads a congestion control to describe it: ``python -m weir.cc._child OBJECT RESULT RECORD``.
+"""The process that loads a congestion control to describe it: ``python -m weir.cc._child OBJECT RESULT RECORD SUITE``.
 
 It is confined, and ends after one control. RESULT and RECORD are file descriptors: of the pipe for the answer, and of
-the record of calls. Standard output is not used for the answer, because the control may write to it.
+the record of calls. SUITE is 1 if the control is also asked what every control should do, and else 0. Standard output
+is not used for the answer, because the control may write to it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from typing import Any
 
 from weir import _weir
 
@@ -19,8 +21,10 @@ def main() -> None:
     _weir.cc_watch_share(record)
     _weir.cc_permit_loading()
     try:
-        answer = {"described": json.loads(_weir.cc_describe(shared))}
-        _weir.cc_try(shared)
+        described = json.loads(_weir.cc_describe(shared))
+        answer: dict[str, Any] = {"described": {**described, "probes": _weir.cc_try(shared)}}
+        if sys.argv[4] == "1":
+            answer["suite"] = _weir.cc_suite(shared)
     except ValueError as error:
         answer = {"error": str(error)}
     os.write(result, json.dumps(answer).encode())

@@ -9,20 +9,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from weir import _group, confine
 from weir.cc._watch import Watch
 from weir.cc.errors import ControlError
 
-__all__ = ["Described", "Option", "describe"]
+__all__ = ["Described", "Option", "Requirement", "describe", "requirements"]
 
 LIMIT_S = 30.0
 """Time limit for a description."""
@@ -35,6 +36,13 @@ _FILE_BYTES = 16 << 20
 _ANSWER_BYTES = 1 << 20
 _POLL_S = 0.05
 _MAX_OPTIONS = 20
+_MAX_REQUIREMENTS = 100
+_MAX_PROBES = 9 * 8
+"""Of all trials together."""
+_PROBE = re.compile(r"[A-Za-z0-9_.-]{1,12}")
+
+
+_Told = TypeVar("_Told")
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,15 @@ class Option:
     default: int
     min: int
     max: int
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What every congestion control should do."""
+
+    name: str
+    instead: str | None
+    """What this one does instead; ``None`` if it does it."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,8 @@ class Described:
     needs_accecn: bool
     has_cong_control: bool
     options: tuple[Option, ...]
+    probes: tuple[str, ...]
+    """The values that it showed by ``WEIR_PROBE`` in the trial."""
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """The whole description, as JSON types."""
 
@@ -74,12 +93,26 @@ def describe(shared: Path, shown: str) -> Described:
         ControlError: it is no congestion control, does something forbidden, dies or does not end; or this host cannot
             confine the process that loads it.
     """
+    return _told(shared, shown, suite=False, read=lambda answer: _described(answer["described"]))
+
+
+def requirements(shared: Path, shown: str) -> tuple[Requirement, ...]:
+    """What the control in a shared object does of that which every control should do; as :func:`describe`.
+
+    Raises:
+        ControlError: as of :func:`describe`.
+    """
+    return _told(shared, shown, suite=True, read=lambda answer: _required(answer["suite"]))
+
+
+def _told(shared: Path, shown: str, *, suite: bool, read: Callable[[Any], _Told]) -> _Told:
+    """What ``read`` finds in the child's answer."""
     shared = shared.absolute()
     ready, answer = os.pipe()
     groups = _group.make(_THREADS, _MEMORY_BYTES)
     try:
         with Watch({str(shared): shown}) as watch:
-            process = _start(shared, shown, answer, watch, groups)
+            process = _start(shared, shown, answer, watch, groups, suite=suite)
             os.close(answer)
             answer = -1
             try:
@@ -87,7 +120,7 @@ def describe(shared: Path, shown: str) -> Described:
             finally:
                 process.kill()
                 process.wait()
-            return _parsed(text, shown, process, watch, str(shared))
+            return _parsed(text, shown, process, watch, str(shared), read)
     finally:
         _group.remove(groups)
         os.close(ready)
@@ -95,7 +128,9 @@ def describe(shared: Path, shown: str) -> Described:
             os.close(answer)
 
 
-def _start(shared: Path, shown: str, answer: int, watch: Watch, groups: Sequence[Path]) -> subprocess.Popen[bytes]:
+def _start(
+    shared: Path, shown: str, answer: int, watch: Watch, groups: Sequence[Path], *, suite: bool
+) -> subprocess.Popen[bytes]:
     policy = confine.Policy(
         read=(shared, *_own_files()),
         keep=(answer, watch.fd),
@@ -107,7 +142,7 @@ def _start(shared: Path, shown: str, answer: int, watch: Watch, groups: Sequence
         groups=groups,
         alone=True,
     )
-    arguments = [sys.executable, "-S", "-m", "weir.cc._child", str(shared), str(answer), str(watch.fd)]
+    arguments = [sys.executable, "-S", "-m", "weir.cc._child", str(shared), str(answer), str(watch.fd), str(int(suite))]
     try:
         command = confine.command(arguments, policy)
     except confine.ConfineError as error:
@@ -152,7 +187,9 @@ def _followed(process: subprocess.Popen[bytes], ready: int, watch: Watch, shown:
     return text
 
 
-def _parsed(text: bytes, shown: str, process: subprocess.Popen[bytes], watch: Watch, path: str) -> Described:
+def _parsed(
+    text: bytes, shown: str, process: subprocess.Popen[bytes], watch: Watch, path: str, read: Callable[[Any], _Told]
+) -> _Told:
     if not text:
         code = process.returncode
         if code == confine.FAILED:
@@ -166,7 +203,7 @@ def _parsed(text: bytes, shown: str, process: subprocess.Popen[bytes], watch: Wa
         if isinstance(answer, dict) and isinstance(error := answer.get("error"), str):
             said = error.replace(path, shown)[:4000]
             raise ControlError(said if shown in said else f"{shown}: {said}")
-        return _described(answer["described"])
+        return read(answer)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ControlError(f"{shown}: its description of itself is malformed") from None
 
@@ -184,8 +221,27 @@ def _described(raw: Any) -> Described:
     options = tuple(Option(**_typed(o, Option.__annotations__)) for o in raw["options"])
     if len(options) > _MAX_OPTIONS:
         raise ValueError
-    kinds = {name: kind for name, kind in Described.__annotations__.items() if name not in ("options", "raw")}
-    return Described(**_typed({name: raw[name] for name in kinds}, kinds), options=options, raw=raw)
+    probes = tuple(raw["probes"])
+    if len(probes) > _MAX_PROBES or not all(isinstance(name, str) and _PROBE.fullmatch(name) for name in probes):
+        raise ValueError
+    apart = ("options", "probes", "raw")
+    kinds = {name: kind for name, kind in Described.__annotations__.items() if name not in apart}
+    return Described(**_typed({name: raw[name] for name in kinds}, kinds), options=options, probes=probes, raw=raw)
+
+
+def _required(raw: Any) -> tuple[Requirement, ...]:
+    """The requirements in ``raw``, which the control may have written itself.
+
+    Raises:
+        ValueError, TypeError: they are malformed.
+    """
+    found = tuple(Requirement(*one) for one in raw)
+    for one in found:
+        if len(found) > _MAX_REQUIREMENTS or not isinstance(one.name, str) or not isinstance(one.instead, str | None):
+            raise TypeError
+        if not all(len(text) <= 400 and text.isprintable() for text in (one.name, one.instead or "")):
+            raise ValueError
+    return found
 
 
 def _typed(values: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:

@@ -46,8 +46,15 @@ def _look(cell: Cell, known: Sequence[tuple[str, Method]], found: Mapping[str, d
     plan, work = cell.weighed()
     packets = estimate(plan).packets
     for name, method in known:
-        found[name].update(dict.fromkeys(method.remarks(plan, packets)))
+        found[name].update(dict.fromkeys(_remarks(method, plan, packets)))
     return work
+
+
+def _remarks(method: Method, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
+    """The remarks of ``method`` on a plan, and on what it cannot record of it."""
+    yield from method.remarks(plan, packets)
+    if plan["measure"].get("acks") and "acks" not in method.tables:
+        yield "it records no table `acks`: `measure.acks` is without effect"
 
 
 def print_remarks(method: Method, plans: Sequence[Mapping[str, Any]]) -> None:
@@ -59,5 +66,5 @@ def print_remarks(method: Method, plans: Sequence[Mapping[str, Any]]) -> None:
 def _said(method: Method, plans: Sequence[Mapping[str, Any]]) -> list[str]:
     from weir.engine import estimate
 
-    found = (text for plan in plans for text in method.remarks(plan, estimate(dict(plan)).packets))
+    found = (text for plan in plans for text in _remarks(method, plan, estimate(dict(plan)).packets))
     return list(dict.fromkeys(found))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli import _cc_compare, _cc_new
+from weir.cli import _cc_compare, _cc_judge, _cc_new
 from weir.cli._common import console, emit_json, error_console, examples, json_option, print_table
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def command() -> None:
 
 
 command.add_command(_cc_new.command)
+command.add_command(_cc_judge.command)
 command.add_command(_cc_compare.command)
 
 
@@ -92,6 +93,8 @@ def _described(name: str | None) -> list[dict[str, Any]]:
         return [dict(users.control(name).about.raw)]
     try:
         listed: list[dict[str, Any]] = json.loads(_weir.cc_list() if name is None else f"[{_weir.cc_describe(name)}]")
+        if name is not None:
+            listed[0]["probes"] = _weir.cc_try(name)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     return listed
@@ -181,6 +184,8 @@ def _describe(cc: Mapping[str, Any]) -> None:
         out.print(f"  linux   the kernel has its own: {linux}")
     if lab:
         out.print(f"  lab     the lab's kernel has its own: {lab}")
+    if cc.get("probes"):
+        out.print(f"  probes  {', '.join(cc['probes'])}")
     options = cc["options"]
     assert isinstance(options, list)
     if options:

@@ -36,6 +36,7 @@ _TYPES: dict[str, np.dtype[Any]] = {
     "u32": np.dtype("<u4"),
     "u64": np.dtype("<u8"),
     "i64": np.dtype("<i8"),
+    "name": np.dtype("S16"),
 }
 
 Array = npt.NDArray[Any]

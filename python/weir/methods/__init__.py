@@ -11,12 +11,13 @@ from weir.methods._capacity import Capacity, Need
 from weir.methods._choice import MAX_S, Choice, Prospect, choose, order
 from weir.methods._errors import LostError, MethodError, UnavailableError, UnfitMethodError, UnknownMethodError
 from weir.methods._live import Live, LiveFlow, LiveLink, Upcoming
-from weir.methods._method import TABLES, About, Method, Outcome, Progress, Sink
+from weir.methods._method import INSIDE, TABLES, About, Method, Outcome, Progress, Sink
 from weir.methods._registry import DEFAULT, METHODS, get, names, registered
 from weir.methods.options import OPTIONS, Option
 
 __all__ = [
     "DEFAULT",
+    "INSIDE",
     "MAX_S",
     "METHODS",
     "OPTIONS",

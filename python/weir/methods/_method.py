@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from weir.hosts.fitness import Wish
     from weir.inventory import Node
 
-__all__ = ["TABLES", "About", "Method", "Outcome", "Plan", "Progress", "Sink"]
+__all__ = ["INSIDE", "TABLES", "About", "Method", "Outcome", "Plan", "Progress", "Sink"]
 
 Plan = Mapping[str, Any]
 """A plan, parsed."""
 
 TABLES = frozenset({"flows", "goodput", "samples", "links", "classes", "delays", "delay_bins", "events"})
 """The tables of a run (``weir schema``) that a method writes if it observes everything."""
+INSIDE = frozenset({"probes", "acks"})
+"""Tables that look inside a congestion control: not every method can."""
 
 
 class Progress(Protocol):

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Literal
 import pyarrow as pa
 
 from weir import cc
-from weir.methods import Method, MethodError, Outcome, Progress, Sink
+from weir.methods import INSIDE, TABLES, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.plan import Plan, TcpTransport, Transport, with_transports
 from weir.run.columns import rows
@@ -37,6 +37,7 @@ class Sim(Method):
     precedence = 10
     time_title = "Simulated time"
     loads_controls = True
+    tables = TABLES | INSIDE
 
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
         """See :meth:`weir.methods.Method.obstacle`."""

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 __all__ = [
     "Ack",
+    "AckRecord",
     "After",
     "AfterReady",
     "BernoulliLoss",
@@ -98,6 +99,19 @@ Ack: TypeAlias = Literal["delayed", "every"]
   timer.
 - ``every``: Every segment.
 """
+
+
+class AckRecord(Struct, frozen=True, kw_only=True):
+    """A record of every acknowledgement and transmission: table ``acks``."""
+
+    flows: tuple[UInt32, ...] = ()
+    """Indices of the recorded TCP flows; empty: all."""
+    from_ns: UInt64
+    """Start of the recorded window."""
+    max_rows: UInt64
+    """Maximum number of rows; recording ends there."""
+    to_ns: UInt64
+    """End of the recorded window."""
 
 
 class After(Struct, frozen=True, kw_only=True):
@@ -874,6 +888,8 @@ class Trace(Struct, frozen=True, kw_only=True):
 class Measure(Struct, frozen=True, kw_only=True):
     """The measurements and their intervals. An interval of 0 switches a table off."""
 
+    acks: AckRecord | None = None
+    """Table ``acks``. Omitted without, as in plans from before this field."""
     delay_ns: UInt64 = 0
     """Interval of tables ``delays`` and ``delay_bins``. Omitted at 0, as in plans from before this field."""
     goodput_ns: UInt64

@@ -50,6 +50,8 @@ def _array(column: Column, values: Any, kinds: pa.Array) -> pa.Array:
     """``values`` as an Arrow array; in nullable columns the largest value of the type means null."""
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(_borrow(column.type.index_type, values), kinds)
+    if pa.types.is_string(column.type):
+        return pa.array(np.asarray(memoryview(values)).view("S16").astype("U16"), column.type)
     if not column.nullable:
         return _borrow(column.type, values)
     numbers = np.asarray(memoryview(values))

@@ -21,6 +21,7 @@ __all__ = ["MEASURE", "Flow", "Link", "Phase", "Plan", "plan_of", "read_plan"]
 MEASURE = {
     "goodput": "goodput",
     "samples": "tcp",
+    "probes": "tcp",
     "links": "links",
     "classes": "links",
     "delays": "delay",

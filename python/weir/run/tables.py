@@ -187,6 +187,57 @@ _CLASSES = Table(
     optional=True,
 )
 
+_PROBES = Table(
+    "probes",
+    "Per TCP flow, instant of `measure.tcp` and `WEIR_PROBE` of its congestion control: the value that the control "
+    "showed last. A flow has no row of a probe that its control has not reached yet.",
+    (
+        _TIME,
+        _FLOW,
+        Column("probe", pa.string(), "Name of the probe."),
+        Column("value", pa.int64(), "The value, in the unit that the control's source gives it."),
+    ),
+    optional=True,
+)
+
+_ACKS = Table(
+    "acks",
+    "Every acknowledgement that a flow of `measure.acks` processed, and every packet that it sent, in the order of "
+    "time. The state is that afterwards. Round-trip time and delivery rate are those of the last packet that an "
+    "acknowledgement covers; they are null if it covers none, if that was retransmitted, or if packets among them were "
+    "acknowledged selectively before.",
+    (
+        Column("time_ns", pa.uint64(), "When, since the start of the run."),
+        _FLOW,
+        Column("kind", pa.uint8(), "0 acknowledgement, 1 transmission, 2 retransmission."),
+        Column(
+            "packet",
+            pa.uint64(),
+            "Transmissions: the number of the packet in its connection, from 0. Acknowledgements: the first packet "
+            "that is not acknowledged.",
+        ),
+        Column(
+            "delivered_packets",
+            pa.uint32(),
+            "Packets that the acknowledgement reports as delivered for the first time, selectively or not.",
+        ),
+        Column("cwnd", pa.uint32(), "Congestion window, packets."),
+        Column("ssthresh", pa.uint32(), "Slow-start threshold, packets; null while infinite.", nullable=True),
+        Column("in_flight", pa.uint32(), "Packets in flight as the sender estimates them."),
+        Column("rtt_ns", pa.uint64(), "Round-trip time; null without a sample.", nullable=True),
+        Column(
+            "delivery_rate_bps",
+            pa.uint64(),
+            "Payload delivered since that packet was sent, over the longer of the times in which it was sent and "
+            "acknowledged (draft-cheng-iccrg-delivery-rate-estimation); null without a sample.",
+            nullable=True,
+        ),
+        Column("pacing_rate_bps", pa.uint64(), "Pacing rate; null where the flow is not paced.", nullable=True),
+        Column("ca_state", pa.uint8(), "0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss."),
+    ),
+    optional=True,
+)
+
 _DELAYS = Table(
     "delays",
     "Per flow and interval of `measure.delay`: one-way delay and jitter of the data packets that arrived in it, "
@@ -244,7 +295,7 @@ _EVENTS = Table(
 )
 
 TABLES: dict[str, Table] = {
-    t.name: t for t in (_FLOWS, _GOODPUT, _SAMPLES, _LINKS, _CLASSES, _DELAYS, _DELAY_BINS, _EVENTS)
+    t.name: t for t in (_FLOWS, _GOODPUT, _SAMPLES, _PROBES, _ACKS, _LINKS, _CLASSES, _DELAYS, _DELAY_BINS, _EVENTS)
 }
 
 

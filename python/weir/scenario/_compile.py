@@ -15,7 +15,7 @@ from ._changes import changes_plan
 from ._class_members import assign_members
 from ._distribution import draw
 from ._flows import Group, groups_of
-from ._lang_scenario import Body, Instant
+from ._lang_scenario import Acks, Body, Instant, Trace
 from ._network import Link, Network
 from ._selector import Selector
 from ._topologies import build
@@ -125,22 +125,31 @@ def _measure(body: Body, flows: list[dict[str, Any]], groups: list[Group], end: 
             log.error(measure.at(name), f"an interval of {interval}ns is too short; the shortest is 1us")
         elif interval > end:
             log.warn(measure.at(name), f"the interval is longer than the run ({show_duration(end)})")
-    trace = measure.trace
-    if trace is None:
-        plan = None
-    else:
-        to = end if trace.to is None else trace.to
-        if trace.from_ >= to or trace.from_ >= end:
-            log.error(
-                trace.at("from"),
-                f"the trace ends before it begins: from {show_duration(trace.from_)} to {show_duration(min(to, end))}",
-            )
-        chosen = [i for s in trace.flows for i in _traced(s, flows, groups, log)]
-        window = {"from_ns": trace.from_, "to_ns": to, "max_packets": trace.max_packets}
-        plan = {"flows": sorted(set(chosen)), **window}
+    plan: dict[str, Any] = {"goodput_ns": measure.goodput, "tcp_ns": measure.tcp, "links_ns": measure.links}
     # A plan without delay measurement has no such key: its text, and so its hash, is the same as in older versions.
-    delay = {"delay_ns": measure.delay} if measure.delay else {}
-    return {"goodput_ns": measure.goodput, "tcp_ns": measure.tcp, "links_ns": measure.links, **delay, "trace": plan}
+    if measure.delay:
+        plan["delay_ns"] = measure.delay
+    trace, acks = measure.trace, measure.acks
+    plan["trace"] = None
+    if trace is not None:
+        plan["trace"] = {**_chosen("trace", trace, flows, groups, end, log), "max_packets": trace.max_packets}
+    if acks is not None:  # as with delays
+        plan["acks"] = {**_chosen("record", acks, flows, groups, end, log), "max_rows": acks.max_rows}
+    return plan
+
+
+def _chosen(
+    what: str, given: Trace | Acks, flows: list[dict[str, Any]], groups: list[Group], end: int, log: Log
+) -> dict[str, Any]:
+    """The flows and the window of a trace or a record."""
+    to = end if given.to is None else given.to
+    if given.from_ >= to or given.from_ >= end:
+        log.error(
+            given.at("from"),
+            f"the {what} ends before it begins: from {show_duration(given.from_)} to {show_duration(min(to, end))}",
+        )
+    chosen = [i for s in given.flows for i in _traced(s, flows, groups, log)]
+    return {"flows": sorted(set(chosen)), "from_ns": given.from_, "to_ns": to}
 
 
 def _group(selector: Selector, groups: list[Group], log: Log) -> Group:

@@ -27,6 +27,7 @@ from ._selector import Selector, SelectorType
 __all__ = [
     "BODY",
     "HEAD",
+    "Acks",
     "Body",
     "Change",
     "Claim",
@@ -59,6 +60,34 @@ class Trace(Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Acks(Spec):
+    """A record of every acknowledgement and transmission (`sim` only)."""
+
+    flows: tuple[Selector, ...] = key(
+        OneOrEach(SelectorType("a flow such as `elephants[4]`, or an entry's name"), 100),
+        "TCP flows to record. Default: all.",
+        default=(),
+    )
+    from_: int = key(DURATION, "Start of the record. Default: the start of the run.", default=0)
+    to: int | None = key(DURATION, "End of the record. Default: the end of the run.", default=None)
+    max_rows: int = key(
+        Integer(1, 10**9, "a number of rows"), "Most rows; the record ends there. Default: 1000000.", default=1_000_000
+    )
+
+
+class _AcksType:
+    what = "`true`, `false`, or a mapping such as `{flows: elephants[0], to: 10s}`"
+
+    def parse(self, node: Node, log: Log) -> Acks | None:
+        if isinstance(node, Map):
+            return Struct(Acks).parse(node, log)
+        return Acks(mark=node.mark) if BOOLEAN.parse(node, log) else None
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return {"anyOf": [BOOLEAN.schema(defs), Struct(Acks).schema(defs)]}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Measure(Spec):
     """What to record, and how often; 0 turns a table off."""
 
@@ -76,6 +105,11 @@ class Measure(Spec):
         default="routers",
     )
     trace: Trace | None = key(Struct(Trace), "Trace of single packets. Default: none.", default=None)
+    acks: Acks | None = key(
+        _AcksType(),
+        "Table `acks`: every acknowledgement and transmission of all TCP flows (`true`) or of some. Default: none.",
+        default=None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -201,6 +201,7 @@ impl Report {
                         ColumnType::U8 => 1,
                         ColumnType::U32 => 4,
                         ColumnType::U64 | ColumnType::I64 => 8,
+                        ColumnType::Name => 16,
                     };
                     let (part, after) = content.split_at(*rows as usize * size);
                     content = after;

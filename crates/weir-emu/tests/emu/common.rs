@@ -61,7 +61,15 @@ pub fn wire(rate_bps: u64, delay_ns: u64) -> Plan {
             dscp: 0,
         }],
         changes: vec![],
-        measure: Measure { goodput_ns: 0, tcp_ns: 0, links_ns: 10 * MS, delay_ns: 0, links: vec![], trace: None },
+        measure: Measure {
+            goodput_ns: 0,
+            tcp_ns: 0,
+            links_ns: 10 * MS,
+            delay_ns: 0,
+            links: vec![],
+            trace: None,
+            acks: None,
+        },
         phases: vec![],
         methods: weir_plan::Methods::default(),
     }

@@ -124,6 +124,9 @@ impl Simulation {
             tsecr: packet.stamp(),
         };
         connection.sender.on_ack(self.now, &ack);
+        if let Some(watch) = &mut self.watch {
+            watch.acknowledged(self.now, index, packet.connection(), &connection.sender);
+        }
         let idle = connection.sender.is_idle();
         if connection.sender.has_notices() {
             self.telemetry.take_notices(self.now, index as u32, &mut connection.sender);
@@ -208,6 +211,9 @@ impl Simulation {
         let Some(connection) = &flow.connection else { return };
         let bytes = segment.len + connection.headers;
         let packet = data_packet(index, flow, connection, &segment);
+        if let Some(watch) = &mut self.watch {
+            watch.segment(self.now, index, flow.connection_number, &segment, &connection.sender);
+        }
         if flow.local_limited && flow.first_evented {
             self.flows[index].local.wait(bytes);
         }

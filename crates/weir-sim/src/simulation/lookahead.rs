@@ -44,7 +44,8 @@ pub(super) fn regions(
     links: &[Link<Packet>],
     routes: &Routes,
 ) -> Option<Regions> {
-    let observed = plan.measure.delay_ns > 0 || plan.measure.trace.is_some();
+    let measure = &plan.measure;
+    let observed = measure.delay_ns > 0 || measure.trace.is_some() || measure.acks.is_some();
     let finite = plan.flows.iter().any(|flow| matches!(flow.source, Source::Transfers { .. }));
     if options.lookahead == Some(false) || observed || finite {
         return None;

@@ -74,6 +74,7 @@ pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Res
         let route = 2 * index as u32;
         let mut made = Flow::new(flow, algorithm, (routes.start(route), routes.start(route + 1)))?
             .seeded(Stream::new(plan.seed, &format!("flow/{}/control", flow.name)).bits() as u32);
+        made.probed = plan.measure.tcp_ns > 0;
         made.first_evented = links[made.first_link].is_evented();
         made.processing = Processing::of(plan, links, index);
         flows.push(made);

@@ -92,6 +92,7 @@ pub fn dumbbell(pairs: u32, access_bps: u64, bottleneck_bps: u64, rtt_ns: u64, q
             delay_ns: 0,
             links: vec![0],
             trace: None,
+            acks: None,
         },
         phases: Vec::new(),
         methods: weir_plan::Methods::default(),

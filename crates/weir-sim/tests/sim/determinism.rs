@@ -28,6 +28,8 @@ pub fn assert_same(a: &Tables, b: &Tables, except: &[&str]) -> Result<(), TestCa
             ("samples", t.samples.into_columns()),
             ("links", t.links.into_columns()),
             ("classes", t.classes.into_columns()),
+            ("probes", t.probes.into_columns()),
+            ("acks", t.acks.into_columns()),
             ("delays", t.delays.into_columns()),
             ("delay_bins", t.delay_bins.into_columns()),
         ]
@@ -54,16 +56,19 @@ fn numbers(column: Column) -> Vec<i128> {
         Column::U32(values) => values.into_iter().map(i128::from).collect(),
         Column::U64(values) => values.into_iter().map(i128::from).collect(),
         Column::I64(values) => values.into_iter().map(i128::from).collect(),
+        Column::Name(values) => values.into_iter().map(|name| i128::from_le_bytes(name)).collect(),
     }
 }
 
 pub fn append(all: &mut Tables, part: Tables) {
-    let Tables { flows, goodput, samples, links, classes, delays, delay_bins, events } = part;
+    let Tables { flows, goodput, samples, links, classes, probes, acks, delays, delay_bins, events } = part;
     all.flows.extend(flows);
     all.goodput.extend(goodput);
     all.samples.extend(samples);
     all.links.extend(links);
     all.classes.extend(classes);
+    all.probes.extend(probes);
+    all.acks.extend(acks);
     all.delays.extend(delays);
     all.delay_bins.extend(delay_bins);
     all.events.extend(events);

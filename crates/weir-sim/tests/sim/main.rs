@@ -17,6 +17,7 @@ mod conservation;
 mod controls;
 mod delays;
 mod determinism;
+mod inside;
 mod kinds;
 mod lookahead;
 mod pages;

@@ -275,6 +275,7 @@ pub fn plan(menu: Menu) -> impl Strategy<Value = Plan> {
                 delay_ns: bin_ns,
                 links: vec![],
                 trace: None,
+                acks: None,
             };
             if menu.finite {
                 plan.measure.tcp_ns = 0;
@@ -313,7 +314,8 @@ fn network(routers: usize, hosts: &[(usize, bool)], recipes: &[Link]) -> Plan {
         ..recipes[i % recipes.len()].clone()
     });
     let links = links.collect();
-    let measure = Measure { goodput_ns: 0, tcp_ns: 0, links_ns: 0, delay_ns: 0, links: vec![], trace: None };
+    let measure =
+        Measure { goodput_ns: 0, tcp_ns: 0, links_ns: 0, delay_ns: 0, links: vec![], trace: None, acks: None };
     Plan {
         version: 1,
         title: "random".into(),

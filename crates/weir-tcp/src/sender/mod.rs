@@ -16,7 +16,7 @@ mod timers;
 mod transmit;
 mod window;
 
-use weir_cc::{Algorithm, CcError, INFINITE_SSTHRESH, Instance};
+use weir_cc::{Algorithm, CcError, INFINITE_SSTHRESH, Instance, ProbeName};
 use weir_plan::{Stack, Tcp};
 use weir_units::{Dur, Time};
 
@@ -279,6 +279,26 @@ impl Sender {
     /// Payload acknowledged.
     pub fn acked_bytes(&self) -> u64 {
         self.una_bytes
+    }
+
+    /// Segments delivered, retransmissions included; it wraps.
+    pub fn delivered(&self) -> u32 {
+        self.cc.sock.delivered
+    }
+
+    /// Payload of a full segment.
+    pub fn segment_bytes(&self) -> u32 {
+        self.mss
+    }
+
+    /// From now on the values that the congestion control shows are kept for [`Sender::probes`].
+    pub fn keep_probes(&mut self) {
+        self.cc.keep_probes();
+    }
+
+    /// Names and latest values of the congestion control's probes.
+    pub fn probes(&self) -> impl Iterator<Item = (ProbeName, i64)> + '_ {
+        self.cc.probes()
     }
 
     /// Congestion window, segments.

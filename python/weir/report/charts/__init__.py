@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weir.report._text import Unit, unit_for
 from weir.report.charts import (
+    acks,
     classes,
     completion,
     completion_sweep,
@@ -21,6 +22,7 @@ from weir.report.charts import (
     metric_behind,
     metric_by_factor,
     page_completion,
+    probes,
     queue,
     queue_delay,
     recoveries,
@@ -121,6 +123,8 @@ CELL_CHARTS: tuple[CellChart, ...] = (
     goodput_total.CHART,
     goodput_flows.CHART,
     cwnd.CHART,
+    acks.CHART,
+    probes.CHART,
     queue.CHART,
     queue_delay.CHART,
     classes.CHART,

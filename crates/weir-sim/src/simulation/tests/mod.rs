@@ -23,12 +23,15 @@ fn run(plan: &Plan, options: Options, step_ns: u64, change: impl FnOnce(&mut Par
     let mut all = Tables::default();
     loop {
         let ended = simulation.advance(Time(simulation.now().0 + step_ns));
-        let Tables { flows, goodput, samples, links, classes, delays, delay_bins, events } = simulation.drain();
+        let Tables { flows, goodput, samples, links, classes, probes, acks, delays, delay_bins, events } =
+            simulation.drain();
         all.flows.extend(flows);
         all.goodput.extend(goodput);
         all.samples.extend(samples);
         all.links.extend(links);
         all.classes.extend(classes);
+        all.probes.extend(probes);
+        all.acks.extend(acks);
         all.delays.extend(delays);
         all.delay_bins.extend(delay_bins);
         all.events.extend(events);
