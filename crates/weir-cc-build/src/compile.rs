@@ -16,7 +16,7 @@ use std::{
 use weir_cc::CcError;
 
 /// The headers that a congestion control includes, by their path below the include root's parent.
-pub(crate) const HEADERS: [(&str, &str); 18] = [
+pub(crate) const HEADERS: [(&str, &str); 19] = [
     ("include/weir_cc.h", include_str!("../../../cc/include/weir_cc.h")),
     ("include/weir_tcp.h", include_str!("../../../cc/include/weir_tcp.h")),
     ("include/weir_window.h", include_str!("../../../cc/include/weir_window.h")),
