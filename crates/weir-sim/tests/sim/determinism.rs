@@ -56,7 +56,7 @@ fn numbers(column: Column) -> Vec<i128> {
         Column::U32(values) => values.into_iter().map(i128::from).collect(),
         Column::U64(values) => values.into_iter().map(i128::from).collect(),
         Column::I64(values) => values.into_iter().map(i128::from).collect(),
-        Column::Name(values) => values.into_iter().map(|name| i128::from_le_bytes(name)).collect(),
+        Column::Name(values) => values.into_iter().map(i128::from_le_bytes).collect(),
     }
 }
 
