@@ -154,7 +154,7 @@ static void cdg_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 /* e^-x in 1/2^32, for x in 1/10^6: the product of the powers of its binary digits, in 1/2^16 each. */
 #define CDG_DIGIT(bit, power)                          \
 	do {                                           \
-		if (digits >> (bit)&1)                 \
+		if (digits >> (bit) & 1)               \
 			value = value * (power) >> 16; \
 	} while (0)
 

@@ -218,9 +218,9 @@ WEIR_PLAIN_LOOP void *memcpy(void *restrict to, const void *restrict from, size_
 #endif
 
 /* Compilers print both types of a pointer, and so the size of an oversized state. */
-#define WEIR_CC_STATE_SIZE(state)                                                        \
-	__attribute__((unused)) static char(*const weir_state_size)[ICSK_CA_PRIV_SIZE] = \
-		(char(*)[sizeof(state) <= ICSK_CA_PRIV_SIZE ? ICSK_CA_PRIV_SIZE : sizeof(state)])0;
+#define WEIR_CC_STATE_SIZE(state)                                                         \
+	__attribute__((unused)) static char (*const weir_state_size)[ICSK_CA_PRIV_SIZE] = \
+		(char (*)[sizeof(state) <= ICSK_CA_PRIV_SIZE ? ICSK_CA_PRIV_SIZE : sizeof(state)])0;
 
 #define WEIR_CC_REGISTER(id, name_, flags_, state, OPS)                                               \
 	_Static_assert(sizeof(state) <= ICSK_CA_PRIV_SIZE, "private state exceeds 104 bytes");        \
