@@ -115,6 +115,21 @@ _CLASSES = CellSpec(
     end_s=2,
 )
 
+_PORTS = CellSpec(
+    [FlowSpec([1.0, 1.0], sent_mbps=[3.0, 1.0], protocol="udp", links=(0, 1))],
+    [LinkSpec("in"), LinkSpec("out")],
+    links_ms=1000,
+    end_s=2,
+    ports=[
+        {"time_ns": 1000 * MS, "node": 1, "output": 1, "input": 0, "in_packets": 9, "out_packets": 3, "drop_packets": 6,
+         "loss_runs": 2, "loss_run_max": 5, "service_runs": 1, "service_run_max": 3, "starved_max_ns": 40 * MS},
+        {"time_ns": 1000 * MS, "node": 1, "output": 1, "input": 7, "out_packets": 9, "drop_packets": 9, "loss_runs": 1,
+         "service_runs": 9, "loss_run_max": 9, "starved_max_ns": 90 * MS},
+        {"time_ns": 2000 * MS, "node": 1, "output": 1, "input": 0, "in_packets": 7, "out_packets": 5, "drop_packets": 2,
+         "loss_runs": 2, "loss_run_max": 1, "service_runs": 3, "service_run_max": 2, "starved_max_ns": 10 * MS},
+    ],
+)  # fmt: skip
+
 _SLOWER = CellSpec(
     _LINK.flows,
     _LINK.links,
@@ -271,6 +286,7 @@ RUNS: dict[str, list[CellSpec]] = {
     "finished": [_FINISHED],
     "link": [_LINK],
     "classes": [_CLASSES],
+    "ports": [_PORTS],
     "slower": [_SLOWER],
     "tcp": [_TCP],
     "silent": [_SILENT],

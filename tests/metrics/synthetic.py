@@ -100,6 +100,8 @@ class CellSpec:
     """(time s, kind, flow, value)."""
     changes: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()
+    ports: Sequence[Mapping[str, Any]] = ()
+    """Rows of ``ports``; with some, the node between the links is a switch. Columns left out are 0."""
 
 
 def write_run(path: Path, cells: Sequence[CellSpec], complete: bool = True) -> Path:
@@ -133,13 +135,19 @@ def write_cell(folder: Path, cell: CellSpec, name: str = "cell") -> Path:
     return folder
 
 
+_SWITCH = {"memory": {"kind": "partitioned", "bytes": 9000}, "arbiter": {"kind": "round_robin"}}
+
+
 def _plan(cell: CellSpec) -> dict[str, Any]:
     return {
         "version": 1,
         "title": "synthetic",
         "seed": 1,
         "end_ns": _ns(cell.end_s),
-        "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}],
+        "nodes": [
+            {"name": "a", "kind": "host"},
+            {"name": "b", "kind": "host", **({"switch": _SWITCH} if cell.ports else {})},
+        ],
         "links": [_link(link) for link in cell.links],
         "flows": [_flow(flow) for flow in cell.flows],
         "changes": list(cell.changes),
@@ -225,8 +233,13 @@ def _tables(cell: CellSpec) -> dict[str, list[dict[str, Any]]]:
         "links": sorted(links, key=by_time),
         "events": events,
         **({"classes": sorted(classes, key=by_time)} if any("classes" in link.queue for link in cell.links) else {}),
+        **({"ports": [_port_row(row) for row in cell.ports]} if cell.ports else {}),
         **(_delay_tables(sorted(delays, key=by_time)) if cell.delay_ms and cell.timed else {}),
     }
+
+
+def _port_row(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {column.name: given.get(column.name, 0) for column in TABLES["ports"].columns}
 
 
 def _goodput_rows(cell: CellSpec, number: int, flow: FlowSpec) -> list[dict[str, Any]]:

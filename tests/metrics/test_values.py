@@ -135,6 +135,15 @@ CASES: list[tuple[str, str, float]] = [
     ("classes", "class.loss[class: af]", 25 / 100),
     ("classes", "class.loss[class: be]", 0.0),
     ("classes", "class.delay[class: af]", 2e-3),
+    # an input port of a switch over two intervals; the other input's row does not count. 2 Mb of 1472 B in packets of
+    # 1500 B, 18 B more as frames; sent were 4 Mb of packets
+    ("ports", "port.rate", 1e6 * 1518 / 1472),
+    ("ports", "port.ratio", 2e6 / 1472 / (4e6 / 1500)),
+    ("ports", "switch.loss_run", 8 / 4),
+    ("ports", "switch.loss_run_max", 5.0),
+    ("ports", "switch.service_run", 8 / 4),
+    ("ports", "switch.starvation", 40e-3),
+    ("classes", "switch.starvation", math.nan),
     ("link", "link.marks", 10 / 200),
     ("link", "queue.length", 3000.0),
     ("link", "queue.delay", (80 * 1e-3 + 100 * 3e-3) / 180),

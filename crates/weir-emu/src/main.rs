@@ -65,6 +65,9 @@ fn read_job(input: &mut impl BufRead) -> Result<Job, String> {
     if job.plan.flows.is_empty() {
         return Err("job.plan.flows: without a flow there is no route".to_owned());
     }
+    if let Some(node) = job.plan.nodes.iter().find(|node| node.switch.is_some()) {
+        return Err(format!("job.plan.nodes: {} is a switch; the emulator has routers only", node.name));
+    }
     Ok(job)
 }
 

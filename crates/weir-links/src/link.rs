@@ -7,9 +7,9 @@
 use weir_elements::{
     Admission, AnyQdisc, Arrival, DelayLine, Enqueued, FifoLink, LossModel, Mtu, Offer, Port, Qdisc, Transmitter,
 };
-use weir_plan::ChangeKind;
+use weir_plan::{ChangeKind, Delay, Forwarding};
 use weir_run::ClassRow;
-use weir_units::{Dur, Rate, Stream, Time};
+use weir_units::{Bytes, Dur, Rate, Stream, Time};
 
 use crate::Record;
 use crate::evented::{Evented, Next};
@@ -104,14 +104,27 @@ pub struct Link<P: Record> {
 enum DelayStage {
     Fixed(Dur),
     Varying(Box<DelayLine>),
+    /// The far end forwards a packet when it has the packet's first bytes.
+    CutThrough {
+        delay: Dur,
+        rate: Rate,
+    },
 }
 
+/// Bytes on the wire after which a packet is cut through: the preamble and the smallest frame.
+const CUT_BYTES: u32 = 8 + 64;
+
 impl DelayStage {
+    /// The arrival of a packet of `wire` bytes at the far end.
     #[inline]
-    fn release_time(&mut self, departure: Time) -> Time {
+    fn release_time(&mut self, departure: Time, wire: u32) -> Time {
         match self {
             DelayStage::Fixed(delay) => departure + *delay,
             DelayStage::Varying(line) => line.release_time(departure),
+            DelayStage::CutThrough { delay, rate } => {
+                let rest = rate.time_for(Bytes(u64::from(wire.saturating_sub(CUT_BYTES))));
+                Time(departure.0.saturating_sub(rest.0)) + *delay
+            }
         }
     }
 
@@ -172,6 +185,15 @@ impl<P: Record> Link<P> {
         self
     }
 
+    /// The link, whose far end forwards packets before their last bit has arrived. Its rate and delay must be constant.
+    #[must_use]
+    fn cut_through(mut self, plan: &weir_plan::Link) -> Link<P> {
+        if let Delay::Fixed { delay_ns } = plan.delay {
+            self.delay = DelayStage::CutThrough { delay: Dur(delay_ns), rate: Rate::from_bps(plan.rate_bps) };
+        }
+        self
+    }
+
     /// Whether the link records the classes of its queue.
     pub fn has_classes(&self) -> bool {
         matches!(&self.discipline, Discipline::Evented(evented) if evented.classes.is_some())
@@ -200,7 +222,7 @@ impl<P: Record> Link<P> {
     pub fn least_delay(&self) -> Dur {
         match self.delay {
             DelayStage::Fixed(delay) => delay,
-            DelayStage::Varying(_) => Dur::ZERO,
+            DelayStage::Varying(_) | DelayStage::CutThrough { .. } => Dur::ZERO,
         }
     }
 
@@ -338,7 +360,7 @@ impl<P: Record> Link<P> {
                 if let Some(bins) = &mut self.stats.0 {
                     bins.accepted(at, start, bytes);
                 }
-                Passage::Sent { packet, departure, arrival: self.delay.release_time(departure) }
+                Passage::Sent { packet, departure, arrival: self.delay.release_time(departure, wire) }
             }
             Discipline::Evented(_) => self.enqueue(at, packet, lost),
         }
@@ -367,7 +389,8 @@ impl<P: Record> Link<P> {
         let Discipline::Evented(evented) = &mut self.discipline else { return Start::Idle };
         match evented.start(at, self.overhead, &mut self.stats, lost) {
             Next::Sent(packet, departure) => {
-                Start::Sent { packet, departure, arrival: self.delay.release_time(departure) }
+                let arrival = self.delay.release_time(departure, packet.ip_bytes() + self.overhead);
+                Start::Sent { packet, departure, arrival }
             }
             Next::Held(until) => Start::Held(until),
             Next::Idle => Start::Idle,
@@ -468,16 +491,22 @@ fn prefix<P>(batch: &mut [(Time, P)], mut pass: impl FnMut(Time, &P) -> Option<T
 /// The links of a plan, none of them fused.
 pub fn build_links<P: Record>(plan: &weir_plan::Plan) -> Vec<Link<P>> {
     let evented = |index: usize| {
-        plan.changes
-            .iter()
-            .any(|change| change.link as usize == index && !matches!(change.change, ChangeKind::Loss { .. }))
+        plan.switch_after(&plan.links[index]).is_some_and(|switch| switch.pause.is_some())
+            || plan
+                .changes
+                .iter()
+                .any(|change| change.link as usize == index && !matches!(change.change, ChangeKind::Loss { .. }))
     };
     let measured = |index: u32| plan.measure.links.is_empty() || plan.measure.links.contains(&index);
     let links = plan.links.iter().enumerate();
     links
         .map(|(i, link)| {
             let interval = if measured(i as u32) { plan.measure.links_ns } else { 0 };
-            Link::new(link, i as u32, plan.seed, interval, evented(i))
+            let made = Link::new(link, i as u32, plan.seed, interval, evented(i));
+            match plan.switch_after(link).map(|switch| switch.forwarding) {
+                Some(Forwarding::CutThrough) => made.cut_through(link),
+                _ => made,
+            }
         })
         .collect()
 }

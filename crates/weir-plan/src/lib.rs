@@ -11,6 +11,7 @@ mod flow;
 mod link;
 mod methods;
 mod pages;
+mod switch;
 mod validate;
 
 pub use flow::{
@@ -19,6 +20,7 @@ pub use flow::{
 };
 pub use link::{Change, ChangeKind, Link};
 pub use methods::{EmulLinks, EmulOffload, EmulOptions, LabLinks, LabOptions, Methods, Offload};
+pub use switch::{Arbiter, Forwarding, Hold, Memory, Pause, Switch, Weight};
 pub use validate::PlanError;
 pub use weir_elements::plan::*;
 pub use weir_elements::{CodelParams, Delay, Limit, Loss, Mark, Queue, RedCurve};
@@ -58,13 +60,16 @@ pub struct Plan {
 }
 
 /// A node of the topology.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
     /// Unique name, such as `src3`.
     pub name: String,
     /// Whether flows may start or end here.
     pub kind: NodeKind,
+    /// A router that holds packets in a memory until an arbiter forwards them; for the simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<Switch>,
 }
 
 /// The kind of a node.

@@ -53,6 +53,7 @@ impl Plan {
         for (i, link) in self.links.iter().enumerate() {
             self.validate_link(i, link)?;
         }
+        crate::switch::validate(self)?;
         for (i, flow) in self.flows.iter().enumerate() {
             self.validate_flow(i, flow)?;
         }

@@ -59,10 +59,11 @@ impl Simulator {
             ("events", tables.events.into_columns()),
         ];
         let classes = Some(("classes", tables.classes.into_columns())).filter(|_| self.simulation.has_classes());
+        let ports = Some(("ports", tables.ports.into_columns())).filter(|_| self.simulation.has_ports());
         let probes = Some(tables.probes).filter(|probes| probes.rows() > 0);
         let probes = probes.map(|probes| ("probes", probes.into_columns()));
         let acks = self.plan.measure.acks.as_ref().map(|_| ("acks", tables.acks.into_columns()));
-        for (name, columns) in always.into_iter().chain(delays).chain(classes).chain(probes).chain(acks) {
+        for (name, columns) in always.into_iter().chain(delays).chain(classes).chain(probes).chain(acks).chain(ports) {
             let table = PyDict::new(py);
             for (column, values) in columns {
                 table.set_item(column, Column::new(values).into_pyobject(py)?)?;

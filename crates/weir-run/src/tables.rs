@@ -171,6 +171,17 @@ table! {
 }
 
 table! {
+    /// Table `ports`.
+    Ports / PortRow {
+        time_ns: u64 as U64, node: u32 as U32, output: u32 as U32, input: u32 as U32, in_packets: u64 as U64,
+        in_bytes: u64 as U64, out_packets: u64 as U64, out_bytes: u64 as U64, drop_packets: u64 as U64,
+        drop_bytes: u64 as U64, queue_bytes: u64 as U64, queue_packets: u64 as U64, queue_max_bytes: u64 as U64,
+        loss_runs: u64 as U64, loss_run_max: u64 as U64, service_runs: u64 as U64, service_run_max: u64 as U64,
+        starved_max_ns: u64 as U64,
+    }
+}
+
+table! {
     /// Table `delays`.
     Delays / DelayRow {
         time_ns: u64 as U64, flow: u32 as U32, packets: u64 as U64, delay_ns: u64 as U64, delay_min_ns: u64 as U64,
@@ -204,13 +215,14 @@ pub struct Tables {
     pub classes: Classes,
     pub probes: Probes,
     pub acks: Acks,
+    pub ports: Ports,
     pub delays: Delays,
     pub delay_bins: DelayBins,
     pub events: Events,
 }
 
 /// Names of the kinds of events.
-pub const EVENT_KINDS: [&str; 13] = [
+pub const EVENT_KINDS: [&str; 15] = [
     "flow_start",
     "established",
     "transfer_start",
@@ -224,6 +236,8 @@ pub const EVENT_KINDS: [&str; 13] = [
     "cwr",
     "local_congestion",
     "link_change",
+    "pause",
+    "resume",
 ];
 
 /// An index into [`EVENT_KINDS`].
@@ -244,6 +258,8 @@ pub enum EventKind {
     Cwr,
     LocalCongestion,
     LinkChange,
+    Pause,
+    Resume,
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod processing;
 mod sacks;
 mod simulation;
 mod slab;
+mod switch;
 mod telemetry;
 pub mod trace;
 mod watch;
@@ -27,7 +28,7 @@ mod watch;
 pub use error::SimError;
 pub use simulation::{Batches, Options, Simulation, Statistics};
 pub use weir_run::{
-    Acks, Classes, Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Probes, Samples, Tables,
+    Acks, Classes, Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Ports, Probes, Samples, Tables,
 };
 
 // `tests/common` imports this crate by its name.

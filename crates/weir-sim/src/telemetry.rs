@@ -45,6 +45,12 @@ impl Telemetry {
         self.tables.events.push(EventRow { time_ns: now.0, kind, flow: NULL_U32, link: change.link, value });
     }
 
+    /// A switch stops the sender of a link, or lets it continue.
+    pub fn pause(&mut self, now: Time, link: u32, stops: bool) {
+        let kind = if stops { EventKind::Pause } else { EventKind::Resume } as u8;
+        self.tables.events.push(EventRow { time_ns: now.0, kind, flow: NULL_U32, link, value: 0 });
+    }
+
     #[cold]
     pub fn take_notices(&mut self, now: Time, flow: u32, sender: &mut Sender) {
         sender.take_notices(|notice| {

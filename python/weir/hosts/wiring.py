@@ -39,6 +39,7 @@ __all__ = [
     "card",
     "mtu",
     "refuse_other_stacks",
+    "refuse_switches",
     "route_options",
     "switches",
     "sysctl",
@@ -133,6 +134,7 @@ def wire(plan: Plan, tag: str, *, alone: bool = False) -> Wiring:
             asks for a setting that no Linux has.
     """
     refuse_other_stacks(plan)
+    refuse_switches(plan)
     nodes = sorted({node for flow in plan.flows for node in (flow.from_, flow.to)})
     hosts = tuple(_host(plan, node, tag) for node in nodes)
     connection = switches(plan)
@@ -353,6 +355,15 @@ def _agreed(plan: Plan, option: _RouteOption) -> dict[tuple[int, int], TcpTransp
 
 def _route(host: Host, peer: Host, words: Sequence[str]) -> Command:
     return ("ip", "-n", host.namespace, "route", "add", f"{peer.address}/32", "dev", host.device, *words)
+
+
+def refuse_switches(plan: Plan) -> None:
+    """Raises WiringError if the plan has a switch: no other method than the simulator has its memory and arbiters."""
+    found = [node.name for node in plan.nodes if node.switch is not None]
+    if found:
+        raise WiringError(
+            f"switch: `{found[0]}` is a switch with a memory and an arbiter; only the simulator has those"
+        )
 
 
 def refuse_other_stacks(plan: Plan) -> None:

@@ -24,7 +24,7 @@ __all__ = ["INSIDE", "TABLES", "About", "Method", "Outcome", "Plan", "Progress",
 Plan = Mapping[str, Any]
 """A plan, parsed."""
 
-TABLES = frozenset({"flows", "goodput", "samples", "links", "classes", "delays", "delay_bins", "events"})
+TABLES = frozenset({"flows", "goodput", "samples", "links", "classes", "ports", "delays", "delay_bins", "events"})
 """The tables of a run (``weir schema``) that a method writes if it observes everything."""
 INSIDE = frozenset({"probes", "acks"})
 """Tables that look inside a congestion control: not every method can."""

@@ -52,6 +52,7 @@ FAMILIES = (
     "robustness",
     "deployability",
     "qos",
+    "switches",
 )
 """One module of ``weir.metrics`` each."""
 

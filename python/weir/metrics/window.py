@@ -137,6 +137,19 @@ class CellData:
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     @cached_property
+    def ports(self) -> pl.DataFrame:
+        """Table ``ports``: one row per interval and pair of ports of a switch.
+
+        Raises:
+            MetricError: it was not recorded.
+        """
+        if self.plan.interval_ns("ports") == 0:
+            raise MetricError("needs the table 'ports', which this run did not record (set `measure.links`)")
+        if not self.cell.has("ports"):
+            raise MetricError("needs the table 'ports', which only the simulator writes, of plans with a switch")
+        return self._all("ports", "time_ns")
+
+    @cached_property
     def events(self) -> pl.DataFrame:
         """Table ``events``, with ``kind`` as a string."""
         return self._all("events", "time_ns").with_columns(pl.col("kind").cast(pl.String))

@@ -24,6 +24,7 @@ MEASURE = {
     "probes": "tcp",
     "links": "links",
     "classes": "links",
+    "ports": "links",
     "delays": "delay",
     "delay_bins": "delay",
 }

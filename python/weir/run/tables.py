@@ -238,6 +238,38 @@ _ACKS = Table(
     optional=True,
 )
 
+_PORTS = Table(
+    "ports",
+    "Per switch, pair of output and input port and interval of `measure.links`, where the output's link is recorded; "
+    "intervals in which nothing arrived, waited or left are left out. Summed over inputs, a row is one of the output "
+    "port, and over outputs one of the input port. Runs are counted over the ends of intervals.",
+    (
+        _TIME,
+        Column("node", pa.uint32(), "Index of the switch among the nodes of the plan."),
+        Column("output", pa.uint32(), "Index of the link that leaves the output port."),
+        Column("input", pa.uint32(), "Index of the link that reaches the input port."),
+        Column("in_packets", pa.uint64(), "Packets that came into the memory or were dropped there."),
+        Column("in_bytes", pa.uint64(), "Their IP bytes."),
+        Column("out_packets", pa.uint64(), "Packets whose transmission began in the interval."),
+        Column("out_bytes", pa.uint64(), "Their IP bytes."),
+        Column("drop_packets", pa.uint64(), "Packets for which the memory had no room."),
+        Column("drop_bytes", pa.uint64(), "Their IP bytes."),
+        Column("queue_bytes", pa.uint64(), "IP bytes waiting at the end of the interval."),
+        Column("queue_packets", pa.uint64(), "Packets waiting at the end of the interval."),
+        Column("queue_max_bytes", pa.uint64(), "Most IP bytes waiting at any instant of the interval."),
+        Column("loss_runs", pa.uint64(), "Runs of consecutive losses that began in the interval."),
+        Column("loss_run_max", pa.uint64(), "Length, so far, of the longest run with a loss in the interval."),
+        Column("service_runs", pa.uint64(), "Runs of consecutive packets of this input at the output that began."),
+        Column("service_run_max", pa.uint64(), "Length, so far, of the longest run with a packet in the interval."),
+        Column(
+            "starved_max_ns",
+            pa.uint64(),
+            "Longest time, so far, without service of the input at the output although packets came or waited.",
+        ),
+    ),
+    optional=True,
+)
+
 _DELAYS = Table(
     "delays",
     "Per flow and interval of `measure.delay`: one-way delay and jitter of the data packets that arrived in it, "
@@ -284,7 +316,7 @@ _EVENTS = Table(
             "kind",
             pa.dictionary(pa.uint8(), pa.string()),
             "flow_start, established, transfer_start, transfer_end, flow_end, recovery, recovery_end, rto, tlp, undo, "
-            "cwr, local_congestion, link_change.",
+            "cwr, local_congestion, link_change; pause, resume: a switch stops the sender of a link, or lets it go on.",
         ),
         Column("flow", pa.uint32(), "Index of the flow; null where no flow is concerned.", nullable=True),
         Column("link", pa.uint32(), "Index of the link; null where no link is concerned.", nullable=True),
@@ -295,7 +327,8 @@ _EVENTS = Table(
 )
 
 TABLES: dict[str, Table] = {
-    t.name: t for t in (_FLOWS, _GOODPUT, _SAMPLES, _PROBES, _ACKS, _LINKS, _CLASSES, _DELAYS, _DELAY_BINS, _EVENTS)
+    t.name: t
+    for t in (_FLOWS, _GOODPUT, _SAMPLES, _PROBES, _ACKS, _LINKS, _CLASSES, _PORTS, _DELAYS, _DELAY_BINS, _EVENTS)
 }
 
 

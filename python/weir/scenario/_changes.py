@@ -49,6 +49,8 @@ def changes_plan(
             if index is None:
                 log.error(change.at("link"), f"there is no link `{name}`{choose(name, net.link_by_name)}")
                 continue
+            if not _may_change(change, net.links[index], net, log):
+                continue
             plans += [{"at_ns": at, "link": index, "change": kind} for kind in tracked.kinds(change, index)]
             if change.rates is not None:
                 plans += _trace(change, change.rates, net.links[index], index, (at, end), folder, log)
@@ -85,6 +87,24 @@ def _trace(
         {"at_ns": at + step.at_ns, "link": index, "change": {"kind": "rate", "rate_bps": step.rate_bps}}
         for step in found
     ]
+
+
+def _may_change(change: Change, link: Link, net: Network, log: Log) -> bool:
+    """Reports a change of a link into a switch that relies on what changes."""
+    switch = net.switches.get(link.end)
+    if switch is None:
+        return True
+    if switch.pause is not None and (change.rate is not None or change.rates is not None):
+        log.error(
+            change.at("rate" if change.has("rate") else "rates"),
+            f"the switch after `{link.name}` pauses it; expected a link with a constant rate",
+        )
+        return False
+    if switch.forwarding == "cut_through" and change.loss is None:
+        why = f"the switch after `{link.name}` cuts its packets through"
+        log.error(change.at("link"), f"{why}; expected a link with a constant rate and delay")
+        return False
+    return True
 
 
 @dataclass

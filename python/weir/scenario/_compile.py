@@ -18,6 +18,7 @@ from ._flows import Group, groups_of
 from ._lang_scenario import Acks, Body, Instant, Trace
 from ._network import Link, Network
 from ._selector import Selector
+from ._switch import switch_plan
 from ._topologies import build
 
 __all__ = ["Context", "compile_plan"]
@@ -52,6 +53,7 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
     net = build(body.topology, log)
     with suppress(Invalid):
         links = gather(partial(link.plan, net.rtt, log) for link in net.links)
+        nodes = _nodes(net, log)
     groups = groups_of(body, net, context.seed, context.folder, log)
     if log.failed:
         raise Invalid
@@ -63,7 +65,7 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         "title": context.title,
         "seed": context.seed,
         "end_ns": end,
-        "nodes": [{"name": name, "kind": "host" if host else "router"} for name, host in net.nodes],
+        "nodes": nodes,
         "links": [_clocked(link, plan, context.seed) for link, plan in zip(net.links, links, strict=True)],
         "flows": flows,
         "changes": changes_plan(body, net, links, end, context.folder, log),
@@ -76,6 +78,17 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
     if log.failed:
         raise Invalid
     return plan
+
+
+def _nodes(net: Network, log: Log) -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = [{"name": name, "kind": "host" if host else "router"} for name, host in net.nodes]
+    for number, switch in gather([partial(_switch, net, number, log) for number in net.switches]):
+        nodes[number]["switch"] = switch
+    return nodes
+
+
+def _switch(net: Network, number: int, log: Log) -> tuple[int, dict[str, Any]]:
+    return number, switch_plan(net, number, log)
 
 
 def _clocked(link: Link, plan: dict[str, Any], seed: int) -> dict[str, Any]:

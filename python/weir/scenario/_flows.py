@@ -154,18 +154,29 @@ class Group:
             raise self._log.error(entry.at("keep_connection"), "UDP has no connections")
         if isinstance(entry, Command | Iperf3):
             _commands.check(entry, self._log)
-        if self.udp and entry.rate is None and not entry.levels:  # type: ignore[attr-defined]
+        self._check_rate()
+
+    def _check_rate(self) -> None:
+        entry = self.entry
+        wire = isinstance(entry, lang.Cbr) and entry.wire_rate is not None
+        if wire and (entry.has("rate") or entry.levels):
+            other = "rate" if entry.has("rate") else next(iter(entry.levels))
+            raise self._log.error(entry.at("wire_rate"), f"`wire_rate` and `{other}` both give the rate; give one")
+        if self.udp and entry.rate is None and not entry.levels and not wire:  # type: ignore[attr-defined]
             raise self._log.error(entry.mark, "`rate` is missing: the rate of the IP packets (or a level)")
 
     def _count(self, pairs: Sequence[tuple[int, int]]) -> int:
         """The number of flows; sets the rates of those that have one."""
         entry = self.entry
         rates = entry.rate if isinstance(entry, lang.Datagrams) else None
+        name = "rate"
+        if isinstance(entry, lang.Cbr) and entry.wire_rate is not None:
+            rates, name = entry.wire_rate, "wire_rate"
         if entry.levels:
             return self._count_for_level(pairs, rates)
         count = entry.flows if entry.flows is not None else len(pairs)
         if rates is not None:
-            self.rates = self._each(rates, count, "rate")
+            self.rates = self._each(rates, count, name)
         return count
 
     def _count_for_level(self, pairs: Sequence[tuple[int, int]], rates: tuple[int, ...] | None) -> int:
@@ -367,8 +378,17 @@ class Group:
         """The rate of its IP packets; reports if the first link cannot carry it."""
         rate = self.rates[flow.index]
         if rate == 0:
-            raise self._log.error(self.entry.at("rate"), "a rate of 0 sends nothing")
+            raise self._log.error(
+                self.entry.at("wire_rate" if self.entry.has("wire_rate") else "rate"), "a rate of 0 sends nothing"
+            )
         first = self._net.links[flow.path.links[0]]
+        if isinstance(self.entry, lang.Cbr) and self.entry.wire_rate is not None:
+            if rate > first.rate:
+                text = f"{show_rate(rate)} on the wire exceed the {show_rate(first.rate)} of link `{first.name}`"
+                raise self._log.error(self.entry.at("wire_rate"), text)
+            size = self.entry.packet if self.entry.packet is not None else flow.path.mtu
+            # Rounded down: a packet more than the wire takes would wait in the host's queue.
+            rate = rate * size // (size + first.overhead)
         if rate * self.entry.parallel > first.rate and flow.index == 0:
             text = f"{show_rate(rate * self.entry.parallel)} exceed the {show_rate(first.rate)} of link `{first.name}`"
             self._log.warn(self.entry.at("rate"), f"flow `{self.entry.name}[{flow.index}]`: {text}")

@@ -6,14 +6,16 @@ This module defines syntax and meaning; `_topologies.py` builds nodes and links.
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weir.language.scalars import BOOLEAN, DELAY, MTU, NAME, OVERHEAD, PROBABILITY, RATE, AmountType, Integer, Number
-from weir.language.spec import ListOf, OneOf, OneOrEach, Spec, Struct, key
+from weir.language.spec import ListOf, MapOf, OneOf, OneOrEach, Spec, Struct, key
 from weir.language.units import Amount
 
 from ._lang_links import LinkSpec
 from ._lang_queues import QUEUE_SIZE, packets
+from ._lang_switch import SWITCH, Switch
 
 __all__ = ["TOPOLOGY", "Access", "Dumbbell", "Graph", "GraphLink", "Hierarchical", "Level", "ParkingLot", "Star"]
 
@@ -143,14 +145,17 @@ class ParkingLot(_Common):
 
 @dataclass(frozen=True, kw_only=True)
 class Star(_Common):
-    """Hosts `h0`, `h1` and so on around one switch `hub`; the queues are at its output ports, `hub->h0` and so on."""
+    """Hosts `h0`, `h1` and so on around `hub`: a router with queues at its ports `hub->h0` and so on, or a switch."""
 
     hosts: int = key(Integer(2, 20_000, "a number of hosts"), "Number of hosts.")
     access: Access = key(Struct(Access), "Links of the hosts; `queue` is the host's queue.")
     port: LinkSpec | None = key(
         Struct(LinkSpec),
-        "The switch's output ports, if they differ from `access`: rate, queue, losses.",
+        "The hub's output ports, if they differ from `access`: rate, queue, losses.",
         default=None,
+    )
+    switch: Switch | None = key(
+        SWITCH, "Makes the hub a switch, whose memory holds the packets instead of queues at the ports.", default=None
     )
     rtt: int | None = key(
         DELAY, "Two-way propagation time between any two hosts, a quarter on each link.", default=None
@@ -181,6 +186,11 @@ class Graph(_Common):
 
     hosts: tuple[str, ...] = key(ListOf(NAME, 2, 20_000), "Names of the hosts.")
     routers: tuple[str, ...] = key(ListOf(NAME, 0, 20_000), "Names of the routers.", default=())
+    switches: Mapping[str, Switch] | None = key(
+        MapOf(SWITCH, "the name of a switch"),
+        "Switches by name. Links that leave one have no queue: its memory holds their packets.",
+        default=None,
+    )
     links: tuple[GraphLink, ...] = key(ListOf(Struct(GraphLink), 1, 100_000), "The links.")
     rtt: int | None = key(DELAY, "The RTT for `bdp` as the size of a queue.", default=None)
 

@@ -307,6 +307,12 @@ class OnOff(Datagrams):
 class Cbr(Datagrams):
     """Datagrams at a constant bit rate."""
 
+    wire_rate: tuple[int, ...] | None = key(
+        OneOrEach(RATE),
+        "Instead of `rate`: the rate on the wire of the first link, preamble, header, FCS and gap of each packet "
+        "included, one for all flows, or a list. 1Gbps of packets of 1500 B are 975.29 Mb/s of IP packets.",
+        default=None,
+    )
     periods: tuple[int, ...] | None = key(
         ListOf(DURATION, 1, 100_000), "ON and OFF periods in turn, beginning with ON. Default: always on.", default=None
     )

@@ -15,6 +15,7 @@ from weir.language.spec import Spec
 from weir.language.units import Amount, show_rate
 
 from . import _lang_links as lang
+from ._lang_switch import Switch
 from ._queue_plan import queue_plan
 
 __all__ = ["Link", "Network", "Path", "check_link", "delay_plan", "loss_plan"]
@@ -105,6 +106,7 @@ class Network:
     mark: Mark = NOWHERE  # of the topology
     nodes: list[tuple[str, bool]] = field(default_factory=list)  # name, host
     links: list[Link] = field(default_factory=list)
+    switches: dict[int, Switch] = field(default_factory=dict)  # by node
     groups: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     bottleneck: tuple[int, int] | None = None  # forward and reverse link
     rtt: int | None = None  # round-trip time for `bdp` of a queue

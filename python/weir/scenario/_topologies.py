@@ -19,12 +19,14 @@ from weir.language.units import DELAY, Amount, show_duration
 
 from . import _lang_network as lang
 from ._lang_links import LinkSpec
-from ._lang_queues import sized
+from ._lang_queues import packets, sized
 from ._network import Link, Network, check_link
 
 __all__ = ["build"]
 
 MAX_LINKS = 100_000
+_BEHIND_SWITCH = packets(4)
+"""The queue of a link that leaves a switch, which forwards a packet when the link is idle: it stays empty."""
 
 
 def build(topology: Spec, log: Log) -> Network:
@@ -402,6 +404,11 @@ def _star(spec: lang.Star, net: Network) -> None:
         raise log.error(spec.access.at("down"), "`access.down` and `port.rate` say the same; give one")
     if spec.rtt is not None and spec.access.delay is not None:
         raise log.error(spec.at("rtt"), "`rtt` and `access.delay` both give the delays; give one")
+    if spec.switch is not None:
+        if port.queue is not None:
+            raise log.error(port.at("queue"), "the memory of `switch` holds the packets of a port; leave out `queue`")
+        net.switches[hub] = spec.switch
+        port = replace(port, queue=_BEHIND_SWITCH)
     for i in range(spec.hosts):
         _, up, down = _host_links(net, f"h{i}", hub, side, i, spec)
         to_host = net.links[down]
@@ -427,6 +434,8 @@ def _graph(spec: lang.Graph, net: Network) -> None:
         net.node(name, host=True, mark=spec.at("hosts"))
     for name in spec.routers:
         net.node(name, host=False, mark=spec.at("routers"))
+    for name, switch in (spec.switches or {}).items():
+        net.switches[net.node(name, host=False, mark=switch.mark)] = switch
     gather(partial(_graph_link, link, spec, net) for link in spec.links)
     shared = net.link_by_name.get("bottleneck")
     if shared is not None:
@@ -445,7 +454,7 @@ def _graph_link(link: lang.GraphLink, spec: lang.Graph, net: Network) -> None:
     ends = []
     for name in link.between:
         if name not in net.by_name:
-            raise log.error(link.at("between"), f"`{name}` is not a host or router{choose(name, net.by_name)}")
+            raise log.error(link.at("between"), f"`{name}` is not a host, router or switch{choose(name, net.by_name)}")
         ends.append(net.by_name[name])
     if ends[0] == ends[1]:
         raise log.error(link.at("between"), f"a link from `{link.between[0]}` to itself")
@@ -458,15 +467,26 @@ def _graph_link(link: lang.GraphLink, spec: lang.Graph, net: Network) -> None:
     names = (link.name, f"{link.name}.reverse") if link.name else (f"{a}->{b}", f"{b}->{a}")
     ways = [(names[0], ends[0], ends[1], forward)]
     ways += [] if link.oneway else [(names[1], ends[1], ends[0], back)]
-    if link.queue is not None and all(net.nodes[way[1]][1] for way in ways):
-        message = "both ends of this link are hosts, which have transmit queues: give `host_queue` instead of `queue`"
-        raise log.error(link.at("queue"), message)
+    _refuse_queue(link, [way[1] for way in ways], net)
     for name, start, end, settings in ways:
         nic = net.nodes[start][1]
-        if nic or (net.nodes[end][1] and settings["queue"] is None):
+        if start in net.switches:
+            settings["queue"] = _BEHIND_SWITCH
+        elif nic or (net.nodes[end][1] and settings["queue"] is None):
             settings["queue"] = link.host_queue
         _complete(settings, log)
         net.link(Link(name, start, end, nic=nic, **settings))
+
+
+def _refuse_queue(link: lang.GraphLink, starts: Sequence[int], net: Network) -> None:
+    """Refuses a `queue` that no end of the link has."""
+    if link.queue is None or any(not net.nodes[start][1] and start not in net.switches for start in starts):
+        return
+    if any(start in net.switches for start in starts):
+        message = "no router sends over this link: the memory of a switch holds its packets; leave out `queue`"
+    else:
+        message = "both ends of this link are hosts, which have transmit queues: give `host_queue` instead of `queue`"
+    raise net.log.error(link.at("queue"), message)
 
 
 _BUILDERS: dict[type, Callable[[Any, Network], None]] = {

@@ -14,6 +14,7 @@ mod prepare;
 mod regions;
 mod sending;
 mod slots;
+mod switch;
 
 use weir_links::{Calendar, Link, Routes, append_classes_sorted, append_sorted, mark_fused};
 use weir_plan::Plan;
@@ -176,6 +177,11 @@ impl Simulation {
         self.links.iter().any(Link::has_classes)
     }
 
+    /// Whether table `ports` is recorded: the plan has a switch.
+    pub fn has_ports(&self) -> bool {
+        self.plan.measure.links_ns > 0 && self.plan.nodes.iter().any(|node| node.switch.is_some())
+    }
+
     /// Totals so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
@@ -238,6 +244,7 @@ impl Simulation {
         }
         append_sorted(rows, &mut self.telemetry.tables.links);
         append_classes_sorted(class_rows, &mut self.telemetry.tables.classes);
+        self.nodes.drain(self.now, &mut self.telemetry.tables.ports);
         if let Some(watch) = &mut self.watch {
             watch.drain(self.now, &mut self.telemetry.tables);
         }

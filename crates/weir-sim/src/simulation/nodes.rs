@@ -4,6 +4,8 @@
 //! a packet until it forwards or drops it. It owns its ports, memory and arbiter; the simulator moves packets and keeps
 //! the clock.
 
+use weir_plan::ChangeKind;
+use weir_run::{PortRow, Ports as Table};
 use weir_units::Time;
 
 use super::Simulation;
@@ -23,6 +25,9 @@ pub(super) trait Node: Send + Sync {
 
     /// Packets in the node.
     fn packets(&self) -> u64;
+
+    /// Moves the rows of table `ports` in the intervals that end by `now` to `rows`.
+    fn drain(&mut self, _now: Time, _rows: &mut Vec<PortRow>) {}
 }
 
 /// A packet at a node.
@@ -30,7 +35,6 @@ pub(super) trait Node: Send + Sync {
 pub(super) struct Passing {
     pub packet: Packet,
     /// The link over which it arrived: its input port.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no plan describes a node with state yet"))]
     pub input: u32,
     /// The next link of its route: its output port.
     pub output: u32,
@@ -41,7 +45,6 @@ pub(super) struct Ports<'a> {
     simulation: &'a mut Simulation,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "no plan describes a node with state yet"))]
 impl Ports<'_> {
     /// The current simulated time.
     pub fn now(&self) -> Time {
@@ -65,6 +68,16 @@ impl Ports<'_> {
         links[passing.output as usize].refuse(*now, passing.packet, lost);
         self.simulation.account_losses(passing.output, self.simulation.now);
     }
+
+    /// Gives the transmitter of the link of an input port another rate, from its next packet on; 0 stops it. Table
+    /// `events` has a row.
+    pub fn throttle(&mut self, input: u32, rate_bps: u64) {
+        let now = self.simulation.now;
+        self.simulation.telemetry.pause(now, input, rate_bps == 0);
+        if self.simulation.links[input as usize].change(now, &ChangeKind::Rate { rate_bps }) {
+            self.simulation.start_transmission(input);
+        }
+    }
 }
 
 /// The nodes with state of a network, by the order of their slots in the calendar.
@@ -83,6 +96,14 @@ impl Nodes {
         let place = |node| numbers.iter().position(|number| *number == node).map_or(u32::MAX, |place| place as u32);
         let before = if nodes.is_empty() { Vec::new() } else { links.map(place).collect() };
         Nodes { nodes: nodes.into_iter().map(|(_, node)| Some(node)).collect(), before }
+    }
+
+    /// Moves the rows of the intervals that end by `now` to the table, in the order of time, node, output and input.
+    pub fn drain(&mut self, now: Time, table: &mut Table) {
+        let mut rows = Vec::new();
+        self.nodes.iter_mut().flatten().for_each(|node| node.drain(now, &mut rows));
+        rows.sort_by_key(|row| (row.time_ns, row.node, row.output, row.input));
+        rows.into_iter().for_each(|row| table.push(row));
     }
 
     pub fn packets(&self) -> u64 {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use weir_cc::Algorithm;
 use weir_links::{Calendar, Link, Routes, build_links};
-use weir_plan::{NodeKind, Plan, Transport};
+use weir_plan::{Plan, Transport};
 use weir_tcp::{Sender, header_bytes};
 use weir_units::{Stream, Time};
 
 use super::nodes::Node;
 use super::slots::Slots;
+use super::switch::Switch;
 use crate::error::SimError;
 use crate::flow::Flow;
 use crate::packet::{MAX_FLOWS, Packet, UDP_HEADERS};
@@ -44,16 +45,14 @@ pub(super) struct Parts {
 
 impl Parts {
     pub fn of(plan: &Plan) -> Parts {
-        let nodes = (0..).zip(&plan.nodes).filter_map(|(number, node)| Some((number, stateful(node)?)));
+        let nodes = (0..).zip(&plan.nodes).filter_map(|(number, node)| Some((number, stateful(plan, number, node)?)));
         Parts { links: build_links(plan), nodes: nodes.collect() }
     }
 }
 
-/// A node of the plan, if its kind has state.
-fn stateful(node: &weir_plan::Node) -> Option<Box<dyn Node>> {
-    match node.kind {
-        NodeKind::Host | NodeKind::Router => None,
-    }
+/// A node of the plan, if it has state.
+fn stateful(plan: &Plan, number: u32, node: &weir_plan::Node) -> Option<Box<dyn Node>> {
+    Some(Box::new(Switch::new(plan, number, node.switch.as_ref()?)))
 }
 
 /// The flows of a plan before their start.

@@ -30,6 +30,7 @@ pub fn assert_same(a: &Tables, b: &Tables, except: &[&str]) -> Result<(), TestCa
             ("classes", t.classes.into_columns()),
             ("probes", t.probes.into_columns()),
             ("acks", t.acks.into_columns()),
+            ("ports", t.ports.into_columns()),
             ("delays", t.delays.into_columns()),
             ("delay_bins", t.delay_bins.into_columns()),
         ]
@@ -61,7 +62,7 @@ fn numbers(column: Column) -> Vec<i128> {
 }
 
 pub fn append(all: &mut Tables, part: Tables) {
-    let Tables { flows, goodput, samples, links, classes, probes, acks, delays, delay_bins, events } = part;
+    let Tables { flows, goodput, samples, links, classes, probes, acks, ports, delays, delay_bins, events } = part;
     all.flows.extend(flows);
     all.goodput.extend(goodput);
     all.samples.extend(samples);
@@ -69,6 +70,7 @@ pub fn append(all: &mut Tables, part: Tables) {
     all.classes.extend(classes);
     all.probes.extend(probes);
     all.acks.extend(acks);
+    all.ports.extend(ports);
     all.delays.extend(delays);
     all.delay_bins.extend(delay_bins);
     all.events.extend(events);

@@ -21,5 +21,6 @@ mod inside;
 mod kinds;
 mod lookahead;
 mod pages;
+mod switch;
 mod timing;
 mod trace;

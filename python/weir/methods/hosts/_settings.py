@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from weir.deploy import Change, route, sysctl
 from weir.hosts import ends
 from weir.hosts.programs import require_settings
-from weir.hosts.wiring import WiringError, refuse_other_stacks, route_options, switches
+from weir.hosts.wiring import WiringError, refuse_other_stacks, refuse_switches, route_options, switches
 from weir.inventory import Inventory
 from weir.methods import MethodError
 from weir.plan import CommandSource, Plan, tcp_flows
@@ -41,6 +41,7 @@ def obstacle(plan: Plan, inventory: Inventory) -> str | None:
     """Why ``plan`` cannot be executed by machines with the network of ``inventory``; ``None`` if it can."""
     try:
         refuse_other_stacks(plan)
+        refuse_switches(plan)
         switches(plan)
         route_options(plan)
         require_settings(plan)

@@ -23,7 +23,7 @@ fn run(plan: &Plan, options: Options, step_ns: u64, change: impl FnOnce(&mut Par
     let mut all = Tables::default();
     loop {
         let ended = simulation.advance(Time(simulation.now().0 + step_ns));
-        let Tables { flows, goodput, samples, links, classes, probes, acks, delays, delay_bins, events } =
+        let Tables { flows, goodput, samples, links, classes, probes, acks, ports, delays, delay_bins, events } =
             simulation.drain();
         all.flows.extend(flows);
         all.goodput.extend(goodput);
@@ -32,6 +32,7 @@ fn run(plan: &Plan, options: Options, step_ns: u64, change: impl FnOnce(&mut Par
         all.classes.extend(classes);
         all.probes.extend(probes);
         all.acks.extend(acks);
+        all.ports.extend(ports);
         all.delays.extend(delays);
         all.delay_bins.extend(delay_bins);
         all.events.extend(events);

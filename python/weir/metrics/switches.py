@@ -1,0 +1,177 @@
+"""Switches: what an output port gives to the flows of each input port.
+
+``port.rate`` and ``port.ratio`` are computed at the hosts, so that every method has them. The others read table
+``ports``, of the simulator: a flow has the values of the input port by which it enters the first switch of its path,
+for the output port by which it leaves; flows that share both share the values. A flow without a switch has none.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from weir.metrics.bounds import NON_NEGATIVE
+from weir.metrics.registry import Category, View, metric
+from weir.metrics.results import Series, Values
+from weir.metrics.window import Window
+from weir.run import Flow
+
+__all__: list[str] = []
+
+_VIEWS = (View.PROVIDER,)
+_SOURCE = "LIP 2006-38"
+_FRAME_BYTES = 18
+"""Ethernet header and checksum. Preamble and gap, 20 bytes, are not counted."""
+
+
+@metric(
+    "port.rate",
+    symbol="X_i(t)",
+    formula="8 · packets delivered · (IP bytes of a packet + 18) / length of the interval",
+    unit="bit/s",
+    bounds=NON_NEGATIVE,
+    category=Category.THROUGHPUT,
+    scope="flow",
+    views=_VIEWS,
+    source=f"{_SOURCE} section 3.4",
+    tables=("goodput", "flows"),
+)
+def port_rate(window: Window) -> Series:
+    """Ethernet frames that a flow's receiver gets, without preamble and gap; one value per interval of ``goodput``.
+
+    This is the paper's throughput: 1000 Mb/s of wire carry 987 Mb/s of frames with 1500 B packets. Packets are counted
+    as full ones. ``.sd`` is the paper's deviation.
+    """
+    delivered = window.rates("delivered_bytes")
+    rates = [
+        values * (flow.payload_bytes + flow.header_bytes + _FRAME_BYTES) / flow.payload_bytes
+        for flow, values in zip(window.flows, delivered.values, strict=True)
+    ]
+    return Series("flow", delivered.members, delivered.times_ns, rates)
+
+
+@metric(
+    "port.ratio",
+    symbol="X_i / R_i",
+    formula="Σ packets delivered / Σ packets sent, full ones",
+    unit="1",
+    bounds=NON_NEGATIVE,
+    category=Category.THROUGHPUT,
+    scope="flow",
+    views=_VIEWS,
+    source=f"{_SOURCE} section 4.5",
+    tables=("goodput", "flows"),
+)
+def port_ratio(window: Window) -> Values:
+    """Output over input rate of a flow. Packets in the switch at an end of the window may bring it above 1."""
+    delivered, sent = window.rates("delivered_bytes").values, window.rates("sent_ip_bytes").values
+    ratios = []
+    for flow, out, given in zip(window.flows, delivered, sent, strict=True):
+        packets = float(np.sum(given)) / (flow.payload_bytes + flow.header_bytes)
+        ratios.append(float(np.sum(out)) / flow.payload_bytes / packets if packets else math.nan)
+    return Values("flow", window.flow_ids, np.array(ratios, np.float64))
+
+
+def _ports(window: Window, flow: Flow) -> pl.DataFrame | None:
+    """The rows of table ``ports`` in the window for the first switch of a flow; none if it passes no switch.
+
+    Raises:
+        MetricError: the table was not recorded.
+    """
+    links, nodes = window.plan.typed.links, window.plan.typed.nodes
+    for before, after in pairwise(flow.path):
+        if nodes[links[before].to].switch is None:
+            continue
+        begin, end = window.span(flow)
+        return window.data.ports.filter(
+            (pl.col("input") == before)
+            & (pl.col("output") == after)
+            & (pl.col("time_ns") >= begin + window.plan.interval_ns("ports"))
+            & (pl.col("time_ns") <= end)
+        )
+    return None
+
+
+def _values(window: Window, value: pl.Expr) -> Values:
+    rows = [_ports(window, flow) for flow in window.flows]
+    found = [None if ports is None else ports.select(value).item() for ports in rows]
+    return Values("flow", window.flow_ids, np.array([math.nan if x is None else float(x) for x in found], np.float64))
+
+
+def _mean(packets: str, runs: str) -> pl.Expr:
+    count = pl.col(runs).sum()
+    return pl.when(count > 0).then(pl.col(packets).sum() / count)
+
+
+@metric(
+    "switch.loss_run",
+    symbol="b_i",
+    formula="Σ packets dropped / Σ runs of consecutive losses",
+    unit="packets",
+    bounds=NON_NEGATIVE,
+    category=Category.LOSS,
+    scope="flow",
+    views=_VIEWS,
+    source=f"{_SOURCE} section 4.3",
+    tables=("ports", "flows"),
+)
+def loss_run(window: Window) -> Values:
+    """Mean length of the runs of losses of an input port; undefined without a loss.
+
+    Packets at the output are numbered in steps of one more than these lengths.
+    """
+    return _values(window, _mean("drop_packets", "loss_runs"))
+
+
+@metric(
+    "switch.loss_run_max",
+    symbol="max b_i",
+    formula="longest run of consecutive losses",
+    unit="packets",
+    bounds=NON_NEGATIVE,
+    category=Category.LOSS,
+    scope="flow",
+    views=_VIEWS,
+    source=f"{_SOURCE} section 4.3",
+    tables=("ports", "flows"),
+)
+def loss_run_max(window: Window) -> Values:
+    """Longest run of losses of an input port, 0 without a loss. A run counts whole, also the part before the window."""
+    return _values(window, pl.col("loss_run_max").max())
+
+
+@metric(
+    "switch.service_run",
+    symbol="s_i",
+    formula="Σ packets served / Σ runs of consecutive services",
+    unit="packets",
+    bounds=NON_NEGATIVE,
+    category=Category.FAIRNESS,
+    scope="flow",
+    views=_VIEWS,
+    source=f"{_SOURCE} section 4.3",
+    tables=("ports", "flows"),
+)
+def service_run(window: Window) -> Values:
+    """Mean number of packets of an input port that an output port sends without one of another input between."""
+    return _values(window, _mean("out_packets", "service_runs"))
+
+
+@metric(
+    "switch.starvation",
+    symbol="S_i",
+    formula="longest time without service of an input port of which packets came or waited",
+    unit="s",
+    bounds=NON_NEGATIVE,
+    category=Category.FAIRNESS,
+    scope="flow",
+    views=_VIEWS,
+    source=f"{_SOURCE} section 4.1",
+    tables=("ports", "flows"),
+)
+def starvation(window: Window) -> Values:
+    """Longest time for which an output port served nothing of an input port although it had or got packets of it."""
+    return _values(window, pl.col("starved_max_ns").max() * 1e-9)

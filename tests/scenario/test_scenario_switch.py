@@ -1,0 +1,143 @@
+"""Switches in scenarios: what becomes of them in a plan, and the messages about mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scenario_support import plan_of
+
+from weir.methods import get as method
+from weir.scenario import ScenarioError, parse
+from weir.scenario._switch_presets import PRESETS
+
+_FLOWS = "[{name: a, kind: cbr, between: [h0, h2], wire_rate: 1Gbps, until: 1s}]"
+
+
+def star(switch: str, more: str = "", flows: str = _FLOWS) -> str:
+    """Three hosts around a switch."""
+    head = f"title: t\ntopology:\n  star: {{hosts: 3, access: {{rate: 1Gbps}}, switch: {switch}{more}}}\n"
+    return f"{head}workload: {flows}\n"
+
+
+def graph(switch: str, links: str) -> str:
+    """Two hosts, a router and a switch."""
+    head = (
+        f"title: t\ntopology:\n  graph: {{hosts: [a, b], routers: [r], switches: {{s: {switch}}}, links: [{links}]}}\n"
+    )
+    return f"{head}transport: {{cc: cubic}}\nworkload: [{{name: f, kind: bulk, between: [a, b], until: 1s}}]\n"
+
+
+_LINKS = "{between: [a, s], rate: 1Gbps}, {between: [s, r], rate: 1Gbps, queue: 10ms}, {between: [r, b], rate: 1Gbps}"
+
+
+def switch_of(text: str) -> dict[str, Any]:
+    """The only switch of the plan."""
+    (found,) = [node["switch"] for node in plan_of(text)["nodes"] if "switch" in node]
+    return dict(found)
+
+
+def problem(text: str) -> str:
+    """The only problem of a scenario."""
+    with pytest.raises(ScenarioError) as caught:
+        parse(text)
+    return str(next(iter(caught.value.problems)))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_a_switch_that_the_simulator_takes(name: str) -> None:
+    plan = plan_of(star(name))
+    assert method("sim").obstacle(plan) is None
+    assert switch_of(star(name))["memory"] == dict(PRESETS[name].memory)
+
+
+def test_keys_replace_those_of_the_preset() -> None:
+    made = switch_of(star("{preset: huawei-s5648, arbiter: pim}"))
+    assert made["arbiter"] == {"kind": "pim", "iterations": 4}
+    assert (made["memory"]["bytes"], made["resume_bytes"]) == (1_000_000, 64 * 1538)
+
+
+def test_every_word_reaches_the_plan() -> None:
+    text = """{memory: {mixed: {reserved: 16KiB, shared: 256KiB, alpha: 2}}, resume: 10kB, forwarding: cut_through,
+        arbiter: {bursty: {hold: {pareto: {mean: 100ms}}}}, jitter: 3us, pause: {high: 64KiB, low: 32KiB}}"""
+    assert switch_of(star(text)) == {
+        "memory": {"kind": "mixed", "reserved_bytes": 16384, "shared_bytes": 262144, "alpha": 2.0},
+        "arbiter": {"kind": "bursty", "hold": {"kind": "pareto", "mean_ns": 100_000_000, "shape": 1.5}},
+        "resume_bytes": 10_000,
+        "forwarding": "cut_through",
+        "jitter_ns": 3000,
+        "pause": {"high_bytes": 65536, "low_bytes": 32768},
+    }
+    weighted = switch_of(star("{memory: {partitioned: {size: 9kB}}, arbiter: {weighted: {weights: {h1: 3}}}}"))
+    (weight,) = weighted["arbiter"]["weights"]
+    assert plan_of(star("fair"))["links"][weight["link"]]["name"] == "h1->hub"
+    assert weight["weight"] == 3
+
+
+def test_a_switch_of_a_graph_has_its_memory_instead_of_queues() -> None:
+    plan = plan_of(graph("fair", _LINKS))
+    limits = {link["name"]: link["queue"]["limit"] for link in plan["links"]}
+    assert limits["s->r"] == limits["s->a"] == {"bytes": None, "packets": 4}
+    assert limits["r->s"]["bytes"] == 1_250_000, "the router's own queue"
+
+
+def test_wire_rates_are_exact() -> None:
+    # Table 1 of LIP 2006-38, in frames without preamble and gap: 18 bytes more than the IP packet, 38 on the wire.
+    for wire, size, frames in [(1000, 1500, 987), (950, 1500, 938), (900, 1500, 888), (1000, 64, 804), (900, 64, 724)]:
+        entry = f"[{{name: a, kind: cbr, between: [h0, h2], wire_rate: {wire}Mbps, packet: {size}B, until: 1s}}]"
+        rate = plan_of(star("fair", flows=entry))["flows"][0]["source"]["rate_bps"]
+        assert rate == wire * 1_000_000 * size // (size + 38)
+        assert round(rate / 1e6 * (size + 18) / size) == frames
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (star("{arbiter: fifo}"), "`memory` is missing: the memory of the switch; or give a `preset`"),
+        (star("fare"), "did you mean `fair`?"),
+        (star("{memory: 1kB}"), "a queue of 1000 B holds no packet of 1538 B on the wire"),
+        (star("{memory: 9kB, resume: 8kB}"), "it would drop everything after its first loss"),
+        (star("{memory: 9kB, arbiter: {weighted: {weights: {h7: 2}}}}"), "`h7` has no link to switch `hub`"),
+        (star("{memory: 9kB, arbiter: {bursty: {hold: 0}}}"), "expected more than 0"),
+        (star("{memory: 9kB, arbiter: {bursty: {hold: {pareto: {mean: 1s, shape: 1}}}}}"), "expected a number above 1"),
+        (star("{memory: 9kB, pause: {high: 4kB, low: 4kB}}"), "`low` must be below `high`"),
+        (star("fair", ", port: {queue: 9kB}"), "the memory of `switch` holds the packets of a port"),
+        (star("{preset: fair, forwarding: cut_through}", ", port: {rate: 2Gbps}"), "would run dry"),
+        (
+            graph("fair", "{between: [a, s], rate: 1Gbps, queue: 9kB}, {between: [s, b], rate: 1Gbps}"),
+            "leave out `queue`",
+        ),
+        (
+            graph(
+                "{preset: fair, pause: {high: 9kB, low: 8kB}}",
+                f"{{between: [b, s], rate: 1Gbps, oneway: true}}, {_LINKS}",
+            ),
+            "no link leads back over `b->s`",
+        ),
+        (
+            star("{preset: fair, pause: {high: 9kB, low: 8kB}}") + "changes: [{at: 1ms, link: h0->hub, rate: 1Mbps}]\n",
+            "the switch after `h0->hub` pauses it",
+        ),
+        (
+            star("{preset: fair, forwarding: cut_through}") + "changes: [{at: 1ms, link: h0->hub, delay: 1ms}]\n",
+            "the switch after `h0->hub` cuts its packets through",
+        ),
+        (
+            star("fair", flows="[{name: a, kind: cbr, between: [h0, h2], wire_rate: 2Gbps, until: 1s}]"),
+            "exceed the 1Gbps",
+        ),
+        (
+            star("fair", flows="[{name: a, kind: cbr, between: [h0, h2], rate: 1Mbps, wire_rate: 2Gbps, until: 1s}]"),
+            "`wire_rate` and `rate` both give the rate; give one",
+        ),
+    ],
+)
+def test_a_mistake_is_reported_where_it_is(text: str, expected: str) -> None:
+    told = problem(text)
+    assert expected in told
+    assert int(told.split(":")[1]) >= 2, "line and column"
+
+
+@pytest.mark.parametrize("name", ["emul", "lab"])
+def test_other_methods_refuse_a_switch_by_its_name(name: str) -> None:
+    assert "`hub` is a switch" in str(method(name).obstacle(plan_of(star("fair"))))
