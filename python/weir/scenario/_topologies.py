@@ -408,21 +408,23 @@ def _star(spec: lang.Star, net: Network) -> None:
         if port.queue is not None:
             raise log.error(port.at("queue"), "the memory of `switch` holds the packets of a port; leave out `queue`")
         net.switches[hub] = spec.switch
-        port = replace(port, queue=_BEHIND_SWITCH)
     for i in range(spec.hosts):
         _, up, down = _host_links(net, f"h{i}", hub, side, i, spec)
         to_host = net.links[down]
         to_host.rate = port.rate if port.rate is not None else to_host.rate
         to_host.mtu = port.mtu if port.mtu is not None else to_host.mtu
         to_host.overhead = port.overhead if port.overhead is not None else to_host.overhead
-        to_host.queue = port.queue if port.queue is not None else Amount(Fraction(1), "bdp")
+        if spec.switch is not None:
+            to_host.queue = _BEHIND_SWITCH
+        else:
+            to_host.queue = port.queue if port.queue is not None else Amount(Fraction(1), "bdp")
         to_host.loss, to_host.jitter, to_host.reorder = port.loss, port.jitter, port.reorder
         to_host.mark = port.at("rate") if spec.port is not None else side.mark
         if spec.rtt is not None:
             # Half the RTT each way, over two links; the remainder of the quarter goes to the port.
             net.lengthen(up, spec.rtt // 4)
             net.lengthen(down, spec.rtt // 2 - spec.rtt // 4)
-    if port.queue is None:
+    if port.queue is None and spec.switch is None:
         log.info(port.mark, "the ports have no `queue`; drop-tail queues of 1bdp are taken")
     delays = [x.delay for x in net.links]
     net.rtt = spec.rtt if spec.rtt is not None else round(Fraction(2 * sum(delays), spec.hosts))

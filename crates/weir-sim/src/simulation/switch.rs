@@ -302,7 +302,7 @@ impl Node for Switch {
             self.admit(passing.packet, input, output, ports);
             return;
         };
-        let more = (u128::from(fabric.stream.bits()) * u128::from(fabric.jitter_ns + 1) >> 64) as u64;
+        let more = ((u128::from(fabric.stream.bits()) * u128::from(fabric.jitter_ns + 1)) >> 64) as u64;
         let last = &mut fabric.last[usize::from(input)];
         *last = (*last).max(Time(now.0 + more));
         self.due = self.due.min(*last);

@@ -128,7 +128,7 @@ impl Burst {
         if count == 0 {
             return self.favoured.unwrap_or_default();
         }
-        let chosen = (u128::from(self.stream.bits()) * u128::from(count) >> 64) as usize;
+        let chosen = ((u128::from(self.stream.bits()) * u128::from(count)) >> 64) as usize;
         (0..queues.len())
             .filter(|queue| queues.has(*queue) && Some(*queue) != self.favoured)
             .nth(chosen)
@@ -159,8 +159,8 @@ mod tests {
         let mut queues = Queues::new(bytes.len(), 0);
         let packet =
             |input: usize| Held { packet: Packet::new(Kind::Datagram, 0, 0, bytes[input], 0, 0), input: input as u16 };
-        for input in 0..bytes.len() {
-            arbiter.backlogged(input, u64::from(bytes[input]));
+        for (input, size) in bytes.iter().enumerate() {
+            arbiter.backlogged(input, u64::from(*size));
             queues.push(input, packet(input));
         }
         let mut sent = vec![0; bytes.len()];

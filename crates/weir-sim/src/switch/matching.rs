@@ -83,7 +83,7 @@ fn in_turn(from: usize, count: usize) -> impl Iterator<Item = usize> {
 fn at_random(stream: &mut Stream, mut ports: impl Iterator<Item = usize>) -> Option<usize> {
     let mut chosen = ports.next()?;
     for (seen, port) in (2..).zip(ports) {
-        if u128::from(stream.bits()) * seen >> 64 == 0 {
+        if (u128::from(stream.bits()) * seen) >> 64 == 0 {
             chosen = port;
         }
     }
