@@ -11,8 +11,10 @@ __all__ = [
     "AckRecord",
     "After",
     "AfterReady",
+    "Arbiter",
     "BernoulliLoss",
     "BulkSource",
+    "BurstyArbiter",
     "CbrSource",
     "Change",
     "ChangeKind",
@@ -30,12 +32,18 @@ __all__ = [
     "EmulOptions",
     "EtsClass",
     "EtsQueue",
+    "ExponentialHold",
+    "FifoArbiter",
     "FixedDelay",
+    "FixedHold",
     "Flow",
+    "Forwarding",
     "FqCodelQueue",
     "GilbertElliottLoss",
+    "Hold",
     "HtbClass",
     "HtbQueue",
+    "IslipArbiter",
     "JitterDelay",
     "LabLinks",
     "LabOptions",
@@ -47,13 +55,19 @@ __all__ = [
     "Mark",
     "Measure",
     "Members",
+    "Memory",
     "Methods",
+    "MixedMemory",
     "Node",
     "NodeKind",
     "Offload",
     "OutputReady",
+    "ParetoHold",
+    "PartitionedMemory",
+    "Pause",
     "Phase",
     "PieQueue",
+    "PimArbiter",
     "Plan",
     "PoliceQueue",
     "PortReady",
@@ -67,12 +81,15 @@ __all__ = [
     "ReorderDelay",
     "Report",
     "Role",
+    "RoundRobinArbiter",
     "Sender",
+    "SharedMemory",
     "SharesChange",
     "Source",
     "Stack",
     "StartedReady",
     "StepQueue",
+    "Switch",
     "TbfQueue",
     "TcpTransport",
     "Trace",
@@ -80,6 +97,8 @@ __all__ = [
     "TransfersSource",
     "Transport",
     "UdpTransport",
+    "Weight",
+    "WeightedArbiter",
     "WfqClass",
     "WfqQueue",
     "WrrClass",
@@ -121,6 +140,86 @@ class After(Struct, frozen=True, kw_only=True):
     """Its connection, by the number among parallel streams."""
     transfer: UInt32
     """Its number within the connection, from 0."""
+
+
+class FixedHold(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fixed"):
+    """Always the same."""
+
+    mean_ns: UInt64
+    """The time."""
+
+
+class ExponentialHold(Struct, frozen=True, kw_only=True, tag_field="kind", tag="exponential"):
+    """Exponentially distributed."""
+
+    mean_ns: UInt64
+    """Mean."""
+
+
+class ParetoHold(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pareto"):
+    """Pareto distributed."""
+
+    mean_ns: UInt64
+    """Mean."""
+    shape: float
+    """Shape, above 1."""
+
+
+Hold: TypeAlias = FixedHold | ExponentialHold | ParetoHold
+"""The law of the times for which a bursty arbiter keeps to an input."""
+
+
+class Weight(Struct, frozen=True, kw_only=True):
+    """The weight of an input."""
+
+    link: UInt32
+    """Index of the link that reaches the switch."""
+    weight: UInt32
+    """Its weight."""
+
+
+class FifoArbiter(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fifo"):
+    """The packet that arrived first."""
+
+
+class RoundRobinArbiter(Struct, frozen=True, kw_only=True, tag_field="kind", tag="round_robin"):
+    """A packet from each input in turn."""
+
+
+class WeightedArbiter(Struct, frozen=True, kw_only=True, tag_field="kind", tag="weighted"):
+    """Inputs get bytes in proportion to their weights: self-clocked fair queueing (Golestani, INFOCOM 1994)."""
+
+    weights: tuple[Weight, ...]
+    """By input: weights of the links that reach the switch; 1 for others."""
+
+
+class IslipArbiter(Struct, frozen=True, kw_only=True, tag_field="kind", tag="islip"):
+    """iSLIP (McKeown, IEEE/ACM Transactions on Networking 7(2), 1999) for whole packets: an input sends to one
+    output at a time.
+    """
+
+    iterations: UInt32
+    """Rounds of request, grant and accept at an instant."""
+
+
+class PimArbiter(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pim"):
+    """Parallel iterative matching (Anderson et al., ACM Transactions on Computer Systems 11(4), 1993) for whole
+    packets.
+    """
+
+    iterations: UInt32
+    """Rounds of request, grant and accept at an instant."""
+
+
+class BurstyArbiter(Struct, frozen=True, kw_only=True, tag_field="kind", tag="bursty"):
+    """Forwards one input for a time, then another one chosen at random. The others get what it leaves."""
+
+    hold: Hold
+    """The time."""
+
+
+Arbiter: TypeAlias = FifoArbiter | RoundRobinArbiter | WeightedArbiter | IslipArbiter | PimArbiter | BurstyArbiter
+"""The choice among packets that wait for an output port."""
 
 
 class FixedDelay(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fixed"):
@@ -818,6 +917,13 @@ class Flow(Struct, frozen=True, kw_only=True):
     """Transport."""
 
 
+Forwarding: TypeAlias = Literal["store_and_forward", "cut_through"]
+"""When a packet may be forwarded.
+
+- ``store_and_forward``: When its last bit has arrived.
+- ``cut_through``: When its first 64 bytes have arrived.
+"""
+
 LabLinks: TypeAlias = Literal["auto", "kernel", "emulator", "netem"]
 """The implementation of the links of method ``lab``.
 
@@ -904,6 +1010,39 @@ class Measure(Struct, frozen=True, kw_only=True):
     """Per-packet trace."""
 
 
+class SharedMemory(Struct, frozen=True, kw_only=True, tag_field="kind", tag="shared"):
+    """All queues share it. A queue may hold at most ``alpha`` times the free memory (Choudhury and Hahne, "Dynamic
+    queue length thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998).
+    """
+
+    alpha: float | None = None
+    """The factor; none: a queue may take all of it."""
+    bytes: UInt64
+    """Size."""
+
+
+class PartitionedMemory(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partitioned"):
+    """Each queue has its own."""
+
+    bytes: UInt64
+    """Size of each."""
+
+
+class MixedMemory(Struct, frozen=True, kw_only=True, tag_field="kind", tag="mixed"):
+    """Each queue has its own, and takes more from a shared part when that is full."""
+
+    alpha: float | None = None
+    """As in a shared memory, of the shared part."""
+    reserved_bytes: UInt64
+    """Size of each queue's own part."""
+    shared_bytes: UInt64
+    """Size of the shared part."""
+
+
+Memory: TypeAlias = SharedMemory | PartitionedMemory | MixedMemory
+"""The memory of a switch."""
+
+
 class Methods(Struct, frozen=True, kw_only=True):
     """Options of each method that has some."""
 
@@ -921,6 +1060,34 @@ NodeKind: TypeAlias = Literal["host", "router"]
 """
 
 
+class Pause(Struct, frozen=True, kw_only=True):
+    """IEEE 802.3 flow control: the switch stops the sender of a link while the link's packets fill its memory."""
+
+    high_bytes: UInt64
+    """Bytes of an input in the memory at which its sender is stopped."""
+    low_bytes: UInt64
+    """Bytes at which it may send again."""
+
+
+class Switch(Struct, frozen=True, kw_only=True):
+    """What makes a router a switch."""
+
+    arbiter: Arbiter
+    """The choice among packets that wait for an output port."""
+    forwarding: Forwarding = "store_and_forward"
+    """When a packet may be forwarded."""
+    jitter_ns: UInt64 = 0
+    """Largest time that a packet spends in the fabric before it enters the memory, uniformly distributed. Packets
+    of an input port stay in order.
+    """
+    memory: Memory
+    """The memory."""
+    pause: Pause | None = None
+    """IEEE 802.3 flow control."""
+    resume_bytes: UInt64 = 0
+    """After it has dropped a packet, a queue takes the next one when there is room for this much more."""
+
+
 class Node(Struct, frozen=True, kw_only=True):
     """A node of the topology."""
 
@@ -928,6 +1095,8 @@ class Node(Struct, frozen=True, kw_only=True):
     """Whether flows may start or end here."""
     name: str
     """Unique name, such as ``src3``."""
+    switch: Switch | None = None
+    """A router that holds packets in a memory until an arbiter forwards them; for the simulator."""
 
 
 class Phase(Struct, frozen=True, kw_only=True):

@@ -32,6 +32,12 @@ def limits_of(plan: Plan, reference: Reference) -> Bounds:
     Infinite where the plan sets no limit.
     """
     name, general = reference.metric.name, reference.bounds
+    if name == "port.rate":
+        most = _frames(plan, reference)
+        return Bounds(0.0, most / 2 if {"sd"} & set(reference.stats) else most)
+    if name == "switch.loss_run_max":
+        sizes = [8 * (flow.packet_bytes + _UNSEEN_BYTES) for flow in _flows(plan, reference)]
+        return Bounds(0.0, _frames(plan, reference) * plan.end_ns / 1e9 / min(sizes, default=1))
     if {"sd", "var"} & set(reference.stats):
         return general
     if "cov" in reference.stats:
@@ -47,6 +53,15 @@ def limits_of(plan: Plan, reference: Reference) -> Bounds:
     if reference.metric.unit == "s":
         return Bounds(0.0, plan.end_ns / 1e9)
     return general
+
+
+def _frames(plan: Plan, reference: Reference) -> float:
+    """The largest rate of one flow's frames, without preamble and gap; two values lie half of it from their mean."""
+    found = []
+    for flow in _flows(plan, reference):
+        frame = flow.packet_bytes + plan.links[flow.path[0]].overhead_bytes - _UNSEEN_BYTES
+        found.append(_alone(plan, flow) * frame / flow.payload_bytes)
+    return max(found, default=0.0)
 
 
 def _flows(plan: Plan, reference: Reference) -> list[Flow]:
