@@ -28,7 +28,8 @@ mod watch;
 pub use error::SimError;
 pub use simulation::{Batches, Options, Simulation, Statistics};
 pub use weir_run::{
-    Acks, Classes, Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Ports, Probes, Samples, Tables,
+    Acks, Classes, Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Ports, Probes, Samples,
+    Tables,
 };
 
 // `tests/common` imports this crate by its name.
