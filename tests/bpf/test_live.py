@@ -83,7 +83,8 @@ def test_the_native_build_does_what_the_kernels_did(ends: tuple[str, str], cc: s
     assert counts["init"] == 2
     for operation in ["cong_control"] if CONTROLS[cc]["has_cong_control"] else ["cong_avoid", "pkts_acked"]:
         assert counts[operation] > 50
-    assert counts["ssthresh"] > 2, "no packet was lost"
+    avoids_losses = cc in ("lp", "ledbatpp")
+    assert counts["ssthresh"] > (0 if avoids_losses else 2), "no packet was lost"
     assert counts["set_state"] > 2
 
 

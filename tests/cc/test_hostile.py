@@ -128,21 +128,33 @@ def test_a_worker_has_bounds_of_threads_and_memory(tmp_path: Path, weir: Weir) -
 TABLES = {
     "another interface": ("const unsigned weir_cc_abi = 4711;", "interface version 4711"),
     "no symbols": ("const int other = 1;", "no symbol weir_cc_abi"),
-    "no table": ("const unsigned weir_cc_abi = 4;", "no symbol weir_cc_entry"),
-    "another size": ("TABLE(.abi = 4, .sock_size = 1)", "struct sock has 1 bytes"),
-    "no operations": ("TABLE(.abi = 4, .sock_size = 360)", "it has no ssthresh operation"),
-    "too much state": ("TABLE(.abi = 4, .sock_size = 360, .priv_size = 105, OPS)", "its state has 105 bytes"),
-    "no name": ("TABLE(.abi = 4, .sock_size = 360, OPS)", "a name has 1 to 15 characters"),
-    "a long name": ("TABLE(.abi = 4, .sock_size = 360, .name = LONG, OPS)", "a name has 1 to 15 characters"),
-    "a long title": ('TABLE(.abi = 4, .sock_size = 360, .name = "x", .title = LONG, OPS)', "title and source are"),
-    "no options": ('TABLE(.abi = 4, .sock_size = 360, .name = "x", .option_count = 3, OPS)', "no table of them"),
-    "many options": ('TABLE(.abi = 4, .sock_size = 360, .name = "x", .option_count = -1, OPS)', "at most 20"),
+    "no table": ('#include "weir_cc.h"\nconst u32 weir_cc_abi = WEIR_CC_ABI;', "no symbol weir_cc_entry"),
+    "another size": ("TABLE(.abi = WEIR_CC_ABI, .sock_size = 1)", "struct sock has 1 bytes"),
+    "no operations": ("TABLE(.abi = WEIR_CC_ABI, .sock_size = SOCK)", "it has no ssthresh operation"),
+    "too much state": (
+        "TABLE(.abi = WEIR_CC_ABI, .sock_size = SOCK, .priv_size = 105, OPS)",
+        "its state has 105 bytes",
+    ),
+    "no name": ("TABLE(.abi = WEIR_CC_ABI, .sock_size = SOCK, OPS)", "a name has 1 to 15 characters"),
+    "a long name": ("TABLE(.abi = WEIR_CC_ABI, .sock_size = SOCK, .name = LONG, OPS)", "a name has 1 to 15 characters"),
+    "a long title": (
+        'TABLE(.abi = WEIR_CC_ABI, .sock_size = SOCK, .name = "x", .title = LONG, OPS)',
+        "title and source are",
+    ),
+    "no options": (
+        'TABLE(.abi = WEIR_CC_ABI, .sock_size = SOCK, .name = "x", .option_count = 3, OPS)',
+        "no table of them",
+    ),
+    "many options": (
+        'TABLE(.abi = WEIR_CC_ABI, .sock_size = SOCK, .name = "x", .option_count = -1, OPS)',
+        "at most 20",
+    ),
     "an operation nowhere": (
-        'TABLE(.abi = 4, .sock_size = 360, .name = "x", OPS, .init = (void *)8)',
+        'TABLE(.abi = WEIR_CC_ABI, .sock_size = SOCK, .name = "x", OPS, .init = (void *)8)',
         "init of NAME accesses invalid memory (SIGSEGV)",
     ),
     "a name nowhere": (
-        "TABLE(.abi = 4, .sock_size = 360, .name = (void *)8, OPS)",
+        "TABLE(.abi = WEIR_CC_ABI, .sock_size = SOCK, .name = (void *)8, OPS)",
         "NAME: the process that loaded it ended with signal 11",
     ),
 }
@@ -154,9 +166,10 @@ def test_a_table_that_is_wrong_is_refused(tmp_path: Path, what: str) -> None:
     if text.startswith("TABLE("):
         text = (
             '#include "weir_cc.h"\n'
+            "#define SOCK sizeof(struct sock)\n"
             "#define OPS .ssthresh = (void *)16, .undo_cwnd = (void *)16, .cong_avoid = (void *)16\n"
             f'#define LONG "{"x" * 1_000_000}"\n'
-            '__attribute__((visibility("default"))) const unsigned weir_cc_abi = 4;\n'
+            '__attribute__((visibility("default"))) const u32 weir_cc_abi = WEIR_CC_ABI;\n'
             '#define TABLE(...) __attribute__((visibility("default"))) const struct tcp_congestion_ops weir_cc_entry '
             f"= {{__VA_ARGS__}};\n{text}\n"
         )

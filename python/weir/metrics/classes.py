@@ -120,7 +120,7 @@ def _guaranteed_bps(window: Window, link: Link, name: str, ends: Ints) -> Floats
         if weight is None:
             raise MetricError(f"class {name!r} of link {link.name!r} has no guaranteed share")
         weights[ends > at_ns] = weight / _WHOLE_PPM
-    if not weights.any():
+    if len(ends) and not weights.any():
         raise MetricError(f"class {name!r} of link {link.name!r} has no guaranteed share")
     return capacity_bps(window, ends, link.id) * weights
 
