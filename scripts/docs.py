@@ -321,6 +321,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/claims.md": lambda: _claims().index(),
     "docs/claims/A.md": lambda: _claims().paper("A"),
     "docs/claims/B.md": lambda: _claims().paper("B"),
+    "docs/claims/C.md": lambda: _claims().paper("C"),
     "docs/claims/E.md": lambda: _claims().paper("E"),
 }
 
