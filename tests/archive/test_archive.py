@@ -142,7 +142,7 @@ def test_other_lists_are_refused(tmp_path: Path) -> None:
 def test_a_cut_archive_leaves_nothing(run: Path, tmp_path: Path) -> None:
     archive = tmp_path / "a.tar.gz"
     pack(run, archive)
-    archive.write_bytes(archive.read_bytes()[:-40])
+    archive.write_bytes(archive.read_bytes()[: archive.stat().st_size // 2])
     with pytest.raises(ArchiveError):
         unpack(archive, tmp_path / "to")
     assert {path.name for path in tmp_path.iterdir()} == {"a.tar.gz", "my-run"}

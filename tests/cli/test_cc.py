@@ -77,11 +77,11 @@ def test_headers_are_written_for_an_editor(weir: Weir, here: Path) -> None:
 
 def test_the_list_says_which_controls_the_lab_has(weir: Weir, here: Path) -> None:
     found = {cc["name"]: cc for cc in json.loads(weir("cc", "list", "--json").out)}
-    assert found["linux:lp"]["lab"] == "lp"
+    assert found["lp"]["lab"] == "lp"
     assert (found["bic"]["lab"], found["cubic-2005"]["lab"]) == ("bic", None)
     lines = weir("cc", "list").out.splitlines()
     assert lines[0].split()[-2:] == ["linux", "lab"]
-    assert any(line.startswith("linux:lp") and line.endswith("linux:lp") for line in lines)
+    assert any(line.startswith("lp ") and line.endswith("linux:lp") for line in lines)
 
 
 def test_what_bpf_says_of_a_file_is_no_fact_before_it_was_tried(weir: Weir, here: Path) -> None:

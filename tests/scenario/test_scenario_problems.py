@@ -107,8 +107,6 @@ def test_a_path_of_a_sweep_is_marked_at_its_wrong_part() -> None:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"transport": "{cc: lp}"}, "there is no congestion control `lp`; the kernel's is `linux:lp`"),
-        ({"transport": "{cc: {name: cdg}}"}, "there is no congestion control `cdg`; the kernel's is `linux:cdg`"),
         ({"transport": "{cc: cubc}"}, "there is no congestion control `cubc`; did you mean `cubic`?"),
         ({"transport": "{cc: RENO}"}, "`RENO` is not a congestion control; did you mean `reno`?"),
         ({"measure": "{TCP: 1s}"}, "unknown key `TCP`; did you mean `tcp`?"),
