@@ -25,6 +25,7 @@ enum {
 	CDG_UNIT_US = 16, /* of a gradient by the paper */
 	CDG_FEW = 32,     /* gradients below, microseconds, show that a backoff had an effect */
 	CDG_STILL = 64,   /* gradients that round to none, microseconds */
+	CDG_MOST_US = 1 << 26,
 	CDG_MOST_DELAYED = 5,
 
 	CDG_LINUX_FACTOR = 42, /* 1000 / (3 ms * 8) */
@@ -253,10 +254,16 @@ static bool cdg_tolerates(const struct sock *sk)
 	return !OPT(sk, as_linux) && OPT(sk, tolerance);
 }
 
+/* Limited to more than a minute, so that no sum over the window overflows. */
+static s32 cdg_step(s32 us)
+{
+	return clamp(us, -CDG_MOST_US, CDG_MOST_US);
+}
+
 /* The gradient over the window, microseconds: of the shortest round-trip times, or of the longest. */
 static s32 cdg_gradient(const struct sock *sk, struct cdg *ca)
 {
-	struct cdg_steps step = {ca->rtt.min - ca->previous.min, ca->rtt.max - ca->previous.max};
+	struct cdg_steps step = {cdg_step(ca->rtt.min - ca->previous.min), cdg_step(ca->rtt.max - ca->previous.max)};
 	struct cdg_steps sum = cdg_add(sk, ca, step);
 	s32 gradient = sum.min > 0 ? sum.min : sum.max;
 
