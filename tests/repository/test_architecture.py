@@ -94,8 +94,19 @@ LAYERS: dict[str, set[str]] = {
         "weir.scenario",
     },
     "compare": {"weir.metrics", "weir.report", "weir.run"},
+    # weir-agent, behind the ports of a real switch.
     "study": {
-        *("weir._duration", "weir._weir", "weir.bpf", "weir.cc", "weir.compare", "weir.confine", "weir.engine"),
+        *(
+            "weir._duration",
+            "weir._errors",
+            "weir._programs",
+            "weir._weir",
+            "weir.bpf",
+            "weir.cc",
+            "weir.compare",
+            "weir.confine",
+            "weir.engine",
+        ),
         *("weir.lab", "weir.methods", "weir.metrics", "weir.plan", "weir.report", "weir.run", "weir.scenario"),
     },
 }
@@ -231,7 +242,7 @@ def test_a_package_knows_only_what_comes_before_it(layer: str) -> None:
 
 def test_the_questions_of_studies_know_the_study_and_not_each_other() -> None:
     questions = {path.parent.name for path in (PACKAGE / "study").glob("*/__init__.py")}
-    assert questions == {"claims", "judge", "survey", "validation"}
+    assert questions == {"claims", "judge", "survey", "switches", "validation"}
     for file in (PACKAGE / "study").rglob("*.py"):
         place = file.relative_to(PACKAGE / "study")
         others = questions - {place.parts[0]}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from scenario_support import plan_of
 
 from weir.methods import get as method
-from weir.scenario import ScenarioError, parse
+from weir.scenario import ScenarioError, load, parse
 from weir.scenario._switch_presets import PRESETS
 
 _FLOWS = "[{name: a, kind: cbr, between: [h0, h2], wire_rate: 1Gbps, until: 1s}]"
@@ -141,3 +143,40 @@ def test_a_mistake_is_reported_where_it_is(text: str, expected: str) -> None:
 @pytest.mark.parametrize("name", ["emul", "lab"])
 def test_other_methods_refuse_a_switch_by_its_name(name: str) -> None:
     assert "`hub` is a switch" in str(method(name).obstacle(plan_of(star("fair"))))
+
+
+def test_a_switch_comes_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "switch.yaml").write_text("memory: {shared: {size: 100kB, alpha: 2}}\narbiter: round_robin\n")
+    for words in ("./switch.yaml", "switch.yaml", "{file: switch.yaml}"):
+        scenario = tmp_path / "scenario.yaml"
+        scenario.write_text(star(words))
+        (cell,) = load(scenario).cells()
+        (made,) = [node["switch"] for node in cell.plan()["nodes"] if "switch" in node]
+        assert (made["memory"]["bytes"], made["arbiter"]["kind"]) == (100_000, "round_robin")
+    scenario.write_text(star("{file: switch.yaml, arbiter: fifo, jitter: 1us}"))
+    (cell,) = load(scenario).cells()
+    (made,) = [node["switch"] for node in cell.plan()["nodes"] if "switch" in node]
+    assert (made["memory"]["alpha"], made["arbiter"]["kind"], made["jitter_ns"]) == (2.0, "fifo", 1000)
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "said"),
+    [
+        (None, "./switch.yaml", "there is no file"),
+        ("memory: {shared: {size: 9kB}}\n", "{file: switch.yaml, preset: fair}", "both say which switch it is"),
+        ("memory: {shared: {size: 9kB}}\nbuffer: 3\n", "./switch.yaml", "switch.yaml:2:1: unknown key `buffer`"),
+        (
+            "arbiter: {weighted: {weights: {h9: 2}}}\nmemory: 9kB\n",
+            "./switch.yaml",
+            "switch.yaml:1:31: `h9` has no link",
+        ),
+        ("file: other.yaml\n", "./switch.yaml", "names no other file"),
+    ],
+)
+def test_a_bad_file_is_named_with_the_place_in_it(tmp_path: Path, content: str | None, words: str, said: str) -> None:
+    if content is not None:
+        (tmp_path / "switch.yaml").write_text(content)
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(star(words))
+    with pytest.raises(ScenarioError, match=re.escape(said)):
+        load(scenario)

@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "metrics": "List the metrics and their definitions.",
     "schema": "Print the columns of a run's tables, or a JSON schema.",
     "cc": "List, build, load and compare congestion controls.",
+    "switch": "Find out what is inside a switch, and fit a model of it.",
     "lab": "Build and use the lab: the real Linux kernel in virtual time.",
     "hosts": "Use real machines: check and reserve them, and give them back.",
     "emulate": "Run a program behind an emulated link, or bridge interfaces.",

@@ -15,6 +15,7 @@ from weir.language.problem import Problem
 from ._about import texts_in
 from ._claims import Expectation, Unjudged, Version
 from ._errors import ScenarioError
+from ._lang_switch import is_file as is_switch_file
 from ._overrides import yaml_texts
 from ._scenario import Cell, Scenario, check, load, parse, schema
 from ._summary import Shown
@@ -29,6 +30,7 @@ __all__ = [
     "Unjudged",
     "Version",
     "check",
+    "is_switch_file",
     "load",
     "parse",
     "schema",

@@ -19,6 +19,7 @@ from ._lang_scenario import Acks, Body, Instant, Trace
 from ._network import Link, Network
 from ._selector import Selector
 from ._switch import switch_plan
+from ._switch_file import completed
 from ._topologies import build
 
 __all__ = ["Context", "compile_plan"]
@@ -51,6 +52,8 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         Invalid: there is no such plan; the reasons are in ``log``.
     """
     net = build(body.topology, log)
+    for number, switch in net.switches.items():
+        net.switches[number] = completed(switch, context.folder, log)
     with suppress(Invalid):
         links = gather(partial(link.plan, net.rtt, log) for link in net.links)
         nodes = _nodes(net, log)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.language.problem import Log
-from weir.language.scalars import DURATION, SIZE, Choice, Definitions, Integer, Number
+from weir.language.scalars import DURATION, SIZE, Choice, Definitions, Integer, Number, Text
 from weir.language.spec import MapOf, OneOf, ShapeOf, Spec, Struct, key
-from weir.language.tree import Node
+from weir.language.tree import Node, Scalar
 
 from ._switch_presets import PRESETS
 
@@ -32,6 +32,7 @@ __all__ = [
     "Shared",
     "Switch",
     "Weighted",
+    "is_file",
 ]
 
 _ALPHA = Number(0, 1e6, positive=True)
@@ -185,6 +186,7 @@ class Pause(Spec):
     low: int = key(SIZE, "Bytes at which it continues.")
 
 
+_FILE = Text("the name of a file", r"[^\x00-\x1f]+", 1000)
 _PRESET = Choice("a preset of a switch", {name: preset.doc for name, preset in PRESETS.items()})
 _FORWARDING = Choice(
     "a way of forwarding",
@@ -197,9 +199,14 @@ _FORWARDING = Choice(
 
 @dataclass(frozen=True, kw_only=True)
 class Switch(Spec):
-    """A switch: its memory, arbiter and options. What is not given is as in the preset."""
+    """A switch: its memory, arbiter and options. What is not given is as in the preset or the file."""
 
     preset: str | None = key(_PRESET, "A known switch or class of switches.", default=None)
+    file: str | None = key(
+        _FILE,
+        "A file with these keys, as `weir switch characterise` writes it; relative to the scenario.",
+        default=None,
+    )
     memory: Spec | None = key(_MEMORY, "The memory, in bytes on the wire.", default=None)
     resume: int | None = key(
         SIZE,
@@ -216,16 +223,23 @@ class Switch(Spec):
     pause: Pause | None = key(Struct(Pause), "IEEE 802.3 flow control. Default: none.", default=None)
 
 
-class _PresetShorthand:
-    what = _PRESET.what
+class _Shorthand:
+    what = f"{_PRESET.what}, or a file such as `./switch.yaml`"
 
     def parse(self, node: Node, log: Log) -> Switch:
+        if isinstance(node, Scalar) and is_file(node.text):
+            return Switch(mark=node.mark, marks={"file": node.mark}, file=_FILE.parse(node, log))
         return Switch(mark=node.mark, marks={"preset": node.mark}, preset=_PRESET.parse(node, log))
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
-        return _PRESET.schema(defs)
+        return {"anyOf": [_PRESET.schema(defs), {**_FILE.schema(defs), "pattern": r"/|\.ya?ml$"}]}
+
+
+def is_file(word: str) -> bool:
+    """Whether a word names a file, not a preset."""
+    return "/" in word or word.endswith((".yaml", ".yml"))
 
 
 SWITCH: ShapeOf[Switch] = ShapeOf(
-    "a switch: the name of a preset, or a mapping", scalar=_PresetShorthand(), mapping=Struct(Switch)
+    "a switch: the name of a preset, a file, or a mapping", scalar=_Shorthand(), mapping=Struct(Switch)
 )

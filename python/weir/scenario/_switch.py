@@ -30,7 +30,7 @@ def switch_plan(net: Network, number: int, log: Log) -> dict[str, Any]:
         raise log.error(switch.mark, f"a switch with {ports} ports; expected {MAX_PORTS} at most")
     preset = PRESETS[switch.preset] if switch.preset is not None else None
     if switch.memory is None and preset is None:
-        raise log.error(switch.mark, "`memory` is missing: the memory of the switch; or give a `preset`")
+        raise log.error(switch.mark, "`memory` is missing: the memory of the switch; or give a `preset` or a `file`")
     plan = {
         "memory": dict(preset.memory) if preset is not None else {},
         "arbiter": dict(preset.arbiter) if preset is not None else {"kind": "fifo"},

@@ -1,0 +1,139 @@
+"""``weir switch``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli._common import console, emit_json, error_console, examples, json_option
+
+if TYPE_CHECKING:
+    from weir.study.switches import Characterised, ModelRig
+
+__all__ = ["command"]
+
+_EPILOG = examples(
+    ("weir switch characterise dlink-dgs1216t", "characterise a preset"),
+    ("weir switch characterise ./my-switch.yaml", "a switch that you describe, with the keys of `switch` in scenarios"),
+)
+
+
+@click.group(epilog=_EPILOG)
+def command() -> None:
+    """Find out what is inside a switch, and fit a model of it."""
+
+
+_CHARACTERISE = examples(
+    ("weir switch characterise foundry-x424", "the page is runs/switch-foundry-x424/report.html"),
+    ("weir switch characterise ./mine.yaml -o mine", "a file with the keys of a scenario's `switch`"),
+    ("weir switch characterise fair --json", "print what was found as JSON"),
+)
+
+
+@command.command(epilog=_CHARACTERISE)
+@click.argument("model", metavar="MODEL")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder. Default: runs/switch-NAME."
+)
+@click.option("--seed", type=click.IntRange(0, 2**53 - 1), default=1, show_default=True, help="Seed of random choices.")
+@click.option(
+    "--points",
+    type=click.IntRange(2, 50),
+    default=20,
+    show_default=True,
+    help="Rates of either input for the isolines; the paper has 50.",
+)
+@click.option("--tcp/--no-tcp", "with_tcp", default=True, help="Compare TCP flows over switch and model, or do not.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only results and problems, no progress.")
+@json_option
+def characterise(
+    model: str, out: Path | None, seed: int, points: int, with_tcp: bool, quiet: bool, as_json: bool
+) -> None:
+    """Characterise the switch MODEL from outside, and fit a model to what was seen.
+
+    MODEL is a preset, or a file with the keys of `switch` in scenarios. weir sends constant rates and bursts through
+    it, looks at the packets that come out, and says which class the switch is in, its arbiter, its memory, and how long
+    an input starves. The folder then has switch.yaml, which a scenario uses by `switch: {file: switch.yaml}`, and
+    report.html.
+    """
+    from weir.study import switches
+
+    name, rig = _rig(model, seed)
+
+    def tell(said: str) -> None:
+        if not quiet:
+            error_console().print(said, style="dim", markup=False, highlight=False)
+
+    found = switches.characterise(rig, name, seed=seed, points=points, with_tcp=with_tcp, tell=tell)
+    folder = out or Path("runs") / f"switch-{name}"
+    page = switches.build(found, folder / "report.html")
+    comments = [f"Fitted to measurements of {name} by `weir switch characterise`."]
+    comments += [f"{word}: {text}" for word, text in switches.lines(found)]
+    written = folder / "switch.yaml"
+    written.write_text(switches.yaml_text(found.fitted, comments), encoding="utf-8")
+    if as_json:
+        emit_json(_document(found, written, page))
+        return
+    for word, said in switches.lines(found):
+        console().print(f"{word + ':':<12} {said}", markup=False, highlight=False, soft_wrap=True)
+    console().print(f"{written}, {page}: {found.wall_s:.0f} s", markup=False, highlight=False, soft_wrap=True)
+
+
+def _rig(model: str, seed: int) -> tuple[str, ModelRig]:
+    """The name of a switch, and the switch with testers around it.
+
+    Raises:
+        click.UsageError: there is no such switch.
+        ScenarioError: its file has mistakes.
+    """
+    from weir.scenario import ScenarioError
+    from weir.study.switches import ModelRig, is_file
+
+    here = "MODEL"
+    word = json.dumps(model)
+    try:
+        if not is_file(model):
+            return model, ModelRig(word, seed=seed, base=here)
+        return Path(model).stem, ModelRig(f"{{file: {json.dumps(str(Path(model).absolute()))}}}", seed=seed, base=here)
+    except ScenarioError as error:
+        own = [problem.message for problem in error.problems if problem.file == here]
+        if own:
+            raise click.UsageError(f"{here}: {own[0]}") from error
+        raise
+
+
+def _document(found: Characterised, written: Path, page: Path) -> dict[str, Any]:
+    from weir.study.switches import switch_words
+
+    fitted, measured, model = found.fitted, found.measured, found.model
+    return {
+        "name": found.name,
+        "class": fitted.kind,
+        "arbiter": {"kind": fitted.law.kind, **fitted.law.values, "because": fitted.law.why},
+        "memory": {**asdict(fitted.memory), "largest_queue": fitted.memory.largest},
+        "resume_bytes": fitted.resume,
+        "forwarding": fitted.forwarding,
+        "jitter_ns": fitted.jitter_ns,
+        "pause": None if fitted.pause is None else asdict(fitted.pause),
+        "starvation_ns": dict(fitted.starvation_ns),
+        "notes": list(fitted.notes),
+        "switch": switch_words(fitted),
+        "isolines": {
+            "shares": list(measured.isolines.shares),
+            "switch": measured.isolines.ratio.tolist(),
+            "model": model.isolines.ratio.tolist(),
+            "median_error": found.isoline_error,
+        },
+        "rates": [{"switch": asdict(a), "model": asdict(b)} for a, b in zip(measured.rates, model.rates, strict=True)],
+        "bursts": [
+            {"switch": asdict(a), "model": asdict(b)} for a, b in zip(measured.bursts, model.bursts, strict=True)
+        ],
+        "tcp": [{"switch": asdict(a), "model": asdict(b)} for a, b in zip(measured.tcp, model.tcp, strict=True)],
+        "file": str(written),
+        "page": str(page),
+        "wall_s": found.wall_s,
+    }

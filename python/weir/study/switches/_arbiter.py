@@ -1,0 +1,156 @@
+"""Which arbiter a switch has, from the service of its output ports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.study.switches._service import Runs, Service
+
+__all__ = ["Evidence", "Law", "decide", "hold_law"]
+
+_FIFO = 0.002
+"""Share of overtaking packets up to which a port counts as first in, first out."""
+_DETERMINED = 0.8
+"""Spread up to which the order of service counts as determined."""
+_OVERLAP = 0.02
+_MANY, _NOTHING = 64, 0.002
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was seen of the service."""
+
+    overtaking: float
+    pair: Service
+    """Two inputs at full rate."""
+    four: Service
+    """Four."""
+    sizes: Service
+    """Two, one with packets of 1500 B, the other with packets of 500 B."""
+    weights: Mapping[int, int]
+    """By input, from ``four``."""
+    overlap: float
+    """Share of an input's departures to one port while it sends to another one."""
+    runs: Runs
+
+
+@dataclass(frozen=True)
+class Law:
+    """An arbiter in the form of the plan, without the links of weights."""
+
+    kind: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    why: str = ""
+
+
+def decide(seen: Evidence) -> Law:
+    """The arbiter."""
+    if seen.overtaking <= _FIFO:
+        return Law("fifo", why="no packet overtook one that had come earlier over another input")
+    if _random_choice(seen):
+        why = f"each input with packets was equally likely to be next: {seen.four.stay:.0%} stayed"
+        return Law("pim", {"iterations": 4}, why)
+    if not _starving(seen.pair) and not _spread_wide(seen) and not _same_runs(seen.pair):
+        return _ordered(seen)
+    law = hold_law(seen.runs)
+    mean = float(np.mean(seen.runs.times_ns)) if len(seen.runs.times_ns) else 0.0
+    return Law("bursty", {"hold": law}, f"one input was served for {mean / 1e6:.3g} ms at a time")
+
+
+def _ordered(seen: Evidence) -> Law:
+    """An arbiter whose order of service is determined."""
+    if _by_weight(seen):
+        shares = ":".join(str(w) for _, w in sorted(seen.weights.items()))
+        return Law("weighted", {"weights": dict(seen.weights)}, f"inputs got bytes as {shares}")
+    if seen.overlap <= _OVERLAP:
+        why = "inputs were served in turn, and none ever sent to two outputs at once"
+        return Law("islip", {"iterations": 4}, why)
+    return Law("round_robin", why="inputs were served in turn, packet by packet")
+
+
+def _spread_wide(seen: Evidence) -> bool:
+    """Whether two inputs part from their shares; not if they never had packets together for long enough."""
+    return any(spread > _DETERMINED for spread in (seen.four.spread, seen.pair.spread))
+
+
+def _starving(pair: Service) -> bool:
+    """Whether one of two inputs got nothing although it had packets."""
+    return pair.count > _MANY and min(pair.shares) < _NOTHING
+
+
+def _random_choice(seen: Evidence) -> bool:
+    """Whether every departure chose among the inputs at random."""
+    if seen.pair.count < 50 or not _spread_wide(seen):
+        return False
+    two, four = seen.pair.stay, seen.four.stay
+    if abs(two - 0.5) > 0.05 or seen.four.count < 50:
+        return False
+    inputs = len(seen.four.pairs)
+    return inputs == 2 or abs(four - 1 / inputs) < abs(four - two)
+
+
+def _same_runs(pair: Service) -> bool:
+    """Whether both of two inputs are served for more than a packet at a time."""
+    return min(pair.runs, default=0.0) > 1.3
+
+
+def _by_weight(seen: Evidence) -> bool:
+    """Whether shares are unequal, or equal in bytes rather than in packets."""
+    if len(set(seen.weights.values())) > 1:
+        return True
+    large, small = (*seen.sizes.shares, 0.0, 0.0)[:2]
+    return large > 0 and small / large > 1.6
+
+
+def hold_law(runs: Runs) -> dict[str, Any]:
+    """The law of the times for which a port kept to an input, by maximum likelihood.
+
+    A run ends at the first departure after its time is over, so it is half a packet longer in the mean.
+    """
+    times, tx = runs.times_ns, runs.packet_ns
+    if len(times) == 0:
+        return {"kind": "fixed", "mean_ns": 1}
+    packets = np.maximum(np.rint(times / tx), 1.0)
+    if packets.max() - packets.min() <= max(1.0, 0.02 * packets.mean()):
+        return {"kind": "fixed", "mean_ns": max(1, round(float(np.median(times)) - tx / 2))}
+    mean_packets = float(packets.mean())
+    exponential = -tx / math.log1p(-1 / mean_packets) if mean_packets > 1 else tx / 2
+    pareto = _pareto(packets, tx)
+    if pareto is not None and _likelihood_pareto(packets, tx, *pareto) > _likelihood_exponential(
+        packets, tx, exponential
+    ):
+        mean, shape = pareto
+        return {"kind": "pareto", "mean_ns": round(mean), "shape": round(shape, 3)}
+    return {"kind": "exponential", "mean_ns": round(exponential)}
+
+
+def _pareto(packets: npt.NDArray[np.float64], tx: float) -> tuple[float, float] | None:
+    """Mean, ns, and shape."""
+    least = (packets.min() - 0.5) * tx
+    times = (packets - 0.5) * tx
+    logs = float(np.log(np.maximum(times / least, 1.0)).sum())
+    if logs <= 0:
+        return None
+    shape = min(max((len(times) - 1) / logs, 1.02), 999.0)
+    return least * shape / (shape - 1), shape
+
+
+def _likelihood_exponential(packets: npt.NDArray[np.float64], tx: float, mean: float) -> float:
+    """Of counts of packets: a run of n lasted for more than n - 1 and up to n packets."""
+    return float(np.log(np.maximum(np.exp(-(packets - 1) * tx / mean) * -math.expm1(-tx / mean), 1e-300)).sum())
+
+
+def _likelihood_pareto(packets: npt.NDArray[np.float64], tx: float, mean: float, shape: float) -> float:
+    least = mean * (shape - 1) / shape
+
+    def beyond(times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.minimum((np.maximum(times, least) / least) ** -shape, 1.0)
+
+    inside = beyond((packets - 1) * tx) - beyond(packets * tx)
+    return float(np.log(np.maximum(inside, 1e-300)).sum())

@@ -1,0 +1,175 @@
+"""A switch and the model fitted to it, side by side under the same traffic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.scenario import load
+from weir.study.switches._isolines import Isolines, isolines
+from weir.study.switches._model import ModelRig
+from weir.study.switches._programme import contention, pair, slowness
+from weir.study.switches._rig import Observation, Rig, Stream, Trial, gap_ns
+
+__all__ = ["PAIRS", "Behaviour", "Burst", "Rates", "Tcp", "Window", "behaviour", "tcp"]
+
+PAIRS = ((1.0, 1.0), (0.8, 0.8), (0.5, 0.5), (0.8, 0.6), (0.4, 1.0))
+"""The pairs of the paper's tables, in units of full rate."""
+_BURSTS = (10, 30, 100, 300, 1000, 3000)
+_INTERVAL_NS = 1_000_000
+_ETHERNET = 18
+_PACKETS = 60
+_TCP = Path(__file__).with_name("assets") / "tcp.yaml"
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Two constant rates at an output port: what comes out of each, in intervals of 1 ms. Mb/s of Ethernet frames."""
+
+    offered: tuple[int, int]
+    mean: tuple[float, float]
+    deviation: tuple[float, float]
+    starvation_ms: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Burst:
+    """A burst over one input while another one sends at full rate."""
+
+    packets: int
+    lost: int
+    """Packets of the burst."""
+    others_lost: int
+    """Packets of the constant rate."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Packets at the output, one after another, in the middle of a trial with two full rates."""
+
+    time_us: npt.NDArray[np.float64]
+    input: npt.NDArray[np.int64]
+    number: npt.NDArray[np.int64]
+    """Since the first of this input in the window."""
+
+
+@dataclass(frozen=True)
+class Tcp:
+    """Two TCP flows to one output port."""
+
+    control: str
+    sack: bool
+    goodput_mbps: tuple[float, float]
+    retransmissions_ps: tuple[float, float]
+    timeouts: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What a switch does under the paper's traffic."""
+
+    rates: tuple[Rates, ...]
+    bursts: tuple[Burst, ...]
+    window: Window
+    isolines: Isolines
+    tcp: tuple[Tcp, ...] = ()
+
+
+def behaviour(rig: Rig, window_ns: int, points: int, tell: Tell) -> Behaviour:
+    """Observes a switch, apart from TCP.
+
+    Args:
+        rig: The switch and its testers.
+        window_ns: A time over which its rates are steady.
+        points: Rates of either input for the isolines.
+        tell: Gets the next step.
+    """
+    rates, window, full = [], None, rig.rate_bps / 1e6
+    idle_ns = max(window_ns // 2, round(20_000_000 * slowness(rig)))
+    for first, second in PAIRS:
+        tell(f"{first * full:.0f} + {second * full:.0f} Mb/s")
+        seen = rig.observe(pair(rig, first, second, 2 * window_ns, idle_ns))
+        rates.append(_rates(seen, (round(first * full), round(second * full)), window_ns))
+        window = window or _window(seen)
+    bursts = []
+    for packets in _BURSTS:
+        tell(f"a burst of {packets} packets")
+        bursts.append(_burst(rig, packets, idle_ns))
+    assert window is not None
+    return Behaviour(tuple(rates), tuple(bursts), window, isolines(rig, window_ns, points, tell))
+
+
+def _rates(seen: Observation, offered: tuple[int, int], begin_ns: int) -> Rates:
+    mean, deviation, starved = [], [], []
+    for stream, out in zip(seen.trial.streams, seen.received, strict=True):
+        edges = np.arange(begin_ns, stream.stop_ns + 1, _INTERVAL_NS)
+        came = np.sort(out[(out >= begin_ns) & (out < stream.stop_ns)])
+        counts, _ = np.histogram(came, edges)
+        mbps = counts * (stream.ip_bytes + _ETHERNET) * 8e3 / _INTERVAL_NS
+        gaps = np.diff(np.concatenate([[begin_ns], came, [stream.stop_ns]]))
+        mean.append(float(mbps.mean()))
+        deviation.append(float(mbps.std()))
+        starved.append(float(gaps.max()) / 1e6)
+    return Rates(offered, _two(mean), _two(deviation), _two(starved))
+
+
+def _two(values: list[float]) -> tuple[float, float]:
+    return values[0], values[1]
+
+
+def _window(seen: Observation) -> Window:
+    middle = seen.trial.streams[0].stop_ns * 3 // 4
+    times = np.concatenate([out[out >= middle] for out in seen.received])
+    inputs = np.concatenate([np.full(int((out >= middle).sum()), n) for n, out in enumerate(seen.received)])
+    numbers = np.concatenate([np.flatnonzero(out >= middle) for out in seen.received])
+    order = np.argsort(times, kind="stable")[:_PACKETS]
+    times, inputs, numbers = times[order], inputs[order], numbers[order]
+    for one in (0, 1):
+        own = inputs == one
+        if own.any():
+            numbers[own] -= numbers[own].min()
+    start = times[0] if len(times) else 0
+    return Window((times - start) / 1e3, inputs, numbers)
+
+
+def _burst(rig: Rig, packets: int, idle_ns: int) -> Burst:
+    settle = round(2_000_000 * slowness(rig))
+    length = round(packets * gap_ns(1500 + rig.overhead_bytes, rig.rate_bps))
+    base = contention(rig, [(0, 0, 1.0)], settle + length, idle_ns)
+    burst = Stream(1, 0, rig.rate_bps, 1500, settle, settle + length)
+    seen = rig.observe(Trial((*base.streams, burst), base.end_ns))
+    lost = [int((out < 0).sum()) for out in seen.received]
+    return Burst(packets, lost[1], lost[0])
+
+
+def tcp(rig: ModelRig, tell: Tell) -> tuple[Tcp, ...]:
+    """Two TCP flows without delay beside the switch's, with and without SACK (section 5.2.1)."""
+    scenario = load(_TCP, overrides={"topology.star.switch": rig.yaml, "seed": str(rig.seed)})
+    found = []
+    for cell in scenario.cells():
+        control, sack = (str(cell.factors[name]) for name in ("cc", "sack"))
+        tell(f"two {control} flows {'with' if sack == 'true' else 'without'} SACK")
+        found.append(_tcp(cell.plan(), control, sack == "true"))
+    return tuple(found)
+
+
+def _tcp(plan: Mapping[str, Any], control: str, sack: bool) -> Tcp:
+    from weir import _weir
+
+    simulator = _weir.Simulator(json.dumps(plan))
+    while not simulator.advance(simulator.now_ns + 1_000_000_000):
+        pass
+    rows = {name: np.asarray(memoryview(column)) for name, column in simulator.drain()["flows"].items()}
+    last = [int(np.flatnonzero(rows["flow"] == flow)[-1]) for flow in (0, 1)]
+    seconds = [(flow["stop_ns"] - flow["start_ns"]) / 1e9 for flow in plan["flows"]]
+    bits = [float(rows["delivered_bytes"][row]) * 8e-6 / s for row, s in zip(last, seconds, strict=True)]
+    again = [float(rows["retransmitted_packets"][row]) / s for row, s in zip(last, seconds, strict=True)]
+    timeouts = int(rows["timeouts"][last[0]]), int(rows["timeouts"][last[1]])
+    return Tcp(control, sack, _two(bits), _two(again), timeouts)

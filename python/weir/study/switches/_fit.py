@@ -1,0 +1,268 @@
+"""Executes the programme on a rig and fits a switch to what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from weir.study.switches import _programme as programme
+from weir.study.switches._arbiter import Evidence, Law, decide
+from weir.study.switches._fitted import Class, Fitted, Pause, class_of
+from weir.study.switches._iterations import ROUNDS, nearest_rounds
+from weir.study.switches._memory import MemoryFit, choices_of, fit_memory, fit_resume
+from weir.study.switches._model import ModelRig
+from weir.study.switches._rig import Observation, Rig, Trial, gap_ns
+from weir.study.switches._service import Runs, holds_of, overlaps, overtaken, runs_of_counts, service_of, weights_of
+from weir.study.switches._states import States, packets_of, states_of
+from weir.study.switches._yaml import flow_text, switch_words
+
+__all__ = ["Class", "Fitted", "Pause", "class_of", "fit", "window_ns"]
+
+_FIRST_NS, _MOST_NS = 60_000_000, 3_840_000_000
+_MATCHING = ("islip", "pim")
+_RUNS, _LONGEST_NS = 400, 30_000_000_000
+_COUNTED_NS = 400_000
+"""Interval in which packets are counted to find long runs, as the paper's."""
+_COUNTED_FROM = 20
+"""Intervals of a mean run from which on counts are enough."""
+_WIDE = 1538
+
+Tell = Callable[[str], None]
+
+
+@dataclass
+class _Bench:
+    """A rig with what is known of it so far."""
+
+    rig: Rig
+    tell: Tell
+    lead: dict[int, float] = field(default_factory=dict)
+    jitter_ns: float = 0.0
+    cut: bool = False
+    busy_ns: int = _FIRST_NS
+    idle_ns: int = _FIRST_NS
+    packets: int = 0
+
+    def observe(self, trial: Trial, what: str) -> Observation:
+        self.tell(what)
+        seen = self.rig.observe(trial)
+        self.packets += int(sum((received >= 0).sum() for received in seen.received))
+        return seen
+
+    def states(self, seen: Observation) -> States:
+        return states_of(self.rig, seen, self.lead, self.jitter_ns)
+
+
+def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
+    """Characterises the switch of a rig.
+
+    Args:
+        rig: The rig; only :meth:`Rig.observe` is asked.
+        tell: Gets the next step.
+    """
+    bench = _Bench(rig, tell)
+    _calibrate(bench)
+    full = _name(rig, 1.0, 1.0)
+    seen: dict[str, Observation] = {full: _until_loss(bench)}
+    for shares in ((1.0, 0.4), (0.8, 0.6)):
+        name = _name(rig, *shares)
+        seen[name] = bench.observe(programme.pair(rig, *shares, 2 * bench.busy_ns, bench.idle_ns), f"{name} Mb/s")
+    more = {
+        _FOUR: programme.four(rig, bench.busy_ns, bench.idle_ns),
+        _SIZES: programme.sizes(rig, bench.busy_ns, bench.idle_ns),
+        _TWO: programme.two_outputs(rig, 2 * bench.busy_ns, 2 * bench.idle_ns),
+        _ALL: programme.all_outputs(rig, 3 * bench.busy_ns, 3 * bench.idle_ns),
+    }
+    others = {name: bench.observe(trial, name) for name, trial in more.items() if trial is not None}
+    observed = {**seen, **others}
+    states = {name: bench.states(one) for name, one in observed.items()}
+    law, runs, starved_ns = _law(bench, states, list(seen))
+    starvation = {name: _starvation(one) for name, one in seen.items()}
+    if starved_ns is not None:
+        starvation[full] = max(starvation[full], starved_ns)
+    memory, resume, notes = _memory(states, by_output=law.kind == "fifo")
+    pause = _pause(rig, observed, states)
+    if pause is not None and not memory.bound:
+        notes = (*notes, "PAUSE prevents losses: the memory is a lower bound")
+    found = Fitted(
+        law, memory, resume, "cut_through" if bench.cut else "store_and_forward", round(bench.jitter_ns), pause,
+        starvation,
+        {name: _deviation(one) for name, one in seen.items()},
+        bench.packets, notes, runs, bench.busy_ns,
+    )  # fmt: skip
+    if law.kind in _MATCHING and _ALL in observed and rig.inputs == ModelRig.inputs:
+        bench.tell("rounds of the arbiter")
+        found = replace(found, law=_with_rounds(found, nearest_rounds(observed[_ALL], _candidates(rig, found))))
+    return found
+
+
+def _candidates(rig: Rig, found: Fitted) -> dict[int, ModelRig]:
+    """The fitted switch with each number of rounds."""
+
+    def rig_of(one: Fitted) -> ModelRig:
+        return ModelRig(flow_text(switch_words(one)), rate_bps=rig.rate_bps, overhead_bytes=rig.overhead_bytes)
+
+    return {rounds: rig_of(replace(found, law=_with_rounds(found, rounds))) for rounds in ROUNDS}
+
+
+def _with_rounds(found: Fitted, rounds: int) -> Law:
+    return replace(found.law, values={"iterations": rounds})
+
+
+_FOUR, _SIZES, _TWO, _ALL = "all inputs to one output", "two sizes", "two outputs", "all inputs to all outputs"
+
+
+def _name(rig: Rig, *shares: float) -> str:
+    """Rates, Mb/s."""
+    return " + ".join(f"{share * rig.rate_bps / 1e6:.0f}" for share in shares)
+
+
+def _calibrate(bench: _Bench) -> None:
+    """Measures how long a packet takes through an idle switch."""
+    rig = bench.rig
+    for trial in programme.calibration(rig):
+        (stream,) = trial.streams
+        packets = packets_of(rig, bench.observe(trial, f"alone, {stream.ip_bytes} B"))
+        ahead = (packets.ended - packets.left)[np.isfinite(packets.left)]
+        wire = stream.ip_bytes + rig.overhead_bytes
+        # On a real clock a few packets are late because a processor was.
+        late = float(ahead.min() if rig.exact else np.quantile(ahead, 0.1))
+        bench.lead[wire] = float(ahead.max())
+        spread = bench.lead[wire] - late
+        bench.jitter_ns = max(bench.jitter_ns, spread if spread > 10 else 0.0)
+    large, least = max(bench.lead), min(bench.lead)
+    # A packet that is cut through is ahead by the time of what comes after its first bytes.
+    ahead_ns = bench.lead[large] - bench.lead[least]
+    bench.cut = ahead_ns > 0.5 * gap_ns(large - least, rig.rate_bps)
+
+
+def _until_loss(bench: _Bench) -> Observation:
+    """Two inputs at full rate, for long enough that the memory is full for most of the time."""
+    slow = programme.slowness(bench.rig)
+    busy = round(_FIRST_NS * slow)
+    while True:
+        trial = programme.pair(bench.rig, 1.0, 1.0, busy, busy)
+        seen = bench.observe(trial, f"{_name(bench.rig, 1.0, 1.0)} Mb/s for {busy / 1e6:.0f} ms")
+        first = _first_loss(bench.rig, seen)
+        if first is not None and first < 0.4 * busy:
+            bench.busy_ns = min(busy, max(round(_FIRST_NS * slow) // 2, int(4 * first)))
+            bench.idle_ns = max(round(10_000_000 * slow), int(1.5 * first))
+            return seen
+        if seen.pauses or busy >= _MOST_NS * slow:
+            bench.busy_ns, bench.idle_ns = round(_FIRST_NS * slow), busy
+            return seen
+        busy *= 4
+
+
+def _first_loss(rig: Rig, seen: Observation) -> float | None:
+    """When the first lost packet arrived, ns."""
+    packets = packets_of(rig, seen)
+    lost = packets.ended[np.isinf(packets.left)]
+    return float(lost.min()) if len(lost) else None
+
+
+def _law(bench: _Bench, states: Mapping[str, States], pairs: list[str]) -> tuple[Law, Runs | None, float | None]:
+    """The arbiter; if it is bursty, also its runs, and the longest starvation if it took a longer trial."""
+    rig = bench.rig
+    tx = gap_ns(_WIDE, rig.out_bps)
+    full, four = states[pairs[0]], states[_FOUR]
+    runs = holds_of(full, 0, tx)
+    evidence = Evidence(
+        max(overtaken(states[name], 0) for name in (*pairs, _FOUR)),
+        service_of(full, 0),
+        service_of(four, 0),
+        service_of(states[_SIZES], 0),
+        weights_of(four, 0),
+        max(overlaps(states[_TWO], port, tx) for port in range(rig.inputs)) if _TWO in states else 1.0,
+        runs,
+    )
+    law = decide(evidence)
+    if law.kind != "bursty":
+        return law, None, None
+    if len(runs.times_ns) >= _RUNS:
+        return law, runs, None
+    mean = float(np.mean(runs.times_ns)) if len(runs.times_ns) >= 5 else 0.05 * _LONGEST_NS
+    busy = int(min(max(_RUNS * mean, 500e6), _LONGEST_NS))
+    trial = programme.pair(rig, 1.0, 1.0, busy, bench.idle_ns)
+    starved = None
+    if mean > _COUNTED_FROM * _COUNTED_NS:
+        bench.tell(f"runs, for {busy / 1e9:.1f} s")
+        counted = rig.counts(trial.streams, _COUNTED_NS, busy)
+        bench.packets += int(counted.sum())
+        runs = runs_of_counts(counted, _COUNTED_NS, tx)
+        starved = float(runs.times_ns.max(initial=0.0))
+    else:
+        longer = bench.observe(trial, f"runs, for {busy / 1e9:.1f} s")
+        runs, starved = holds_of(bench.states(longer), 0, tx), _starvation(longer)
+    return decide(Evidence(**{**vars(evidence), "runs": runs})), runs, starved
+
+
+def _memory(states: Mapping[str, States], *, by_output: bool) -> tuple[MemoryFit, int, tuple[str, ...]]:
+    choices = choices_of(states.values(), by_output=by_output)
+    if len(choices.held) == 0:
+        most = max(int(one.before.sum(axis=1).max()) for one in states.values())
+        note = f"nothing was dropped: the memory has at least {most} B"
+        return MemoryFit("shared", 0.0, float(most), None, 0.0, bound=False), 0, (note,)
+    memory = fit_memory(choices)
+    return memory, fit_resume(choices, memory), ()
+
+
+def _pause(rig: Rig, observed: Mapping[str, Observation], states: Mapping[str, States]) -> Pause | None:
+    """The bounds of flow control, from what the inputs had in the switch when PAUSE frames were sent."""
+    frame = gap_ns(84, rig.rate_bps)
+    high: list[float] = []
+    low: list[float] = []
+    for name, seen in observed.items():
+        if not seen.pauses:
+            continue
+        held = states[name]
+        moments = np.concatenate([held.entered, held.departed_at])
+        column = np.concatenate([held.arrived, held.departed])
+        change = np.concatenate([np.where(held.accepted, held.wire, 0), -held.departed_wire])
+        ports = np.array([port for port, _ in held.pairs])[column]
+        order = np.argsort(moments, kind="stable")
+        for port in range(rig.inputs):
+            own = order[ports[order] == port]
+            inside = np.cumsum(change[own])
+            times = moments[own]
+            for at, stop in [(at, stop) for at, of, stop in seen.pauses if of == port]:
+                place = int(np.searchsorted(times, at - frame + 2.0)) - 1
+                if place >= 0:
+                    (high if stop else low).append(float(inside[place]))
+    if not high or not low:
+        return None
+    return Pause(round(float(np.median(high)) - _WIDE / 2), round(float(np.median(low)) + _WIDE / 2))
+
+
+def _starvation(seen: Observation) -> float:
+    """Longest time between two packets of a stream at the output, ns, while it sends."""
+    longest = 0.0
+    for stream, out in zip(seen.trial.streams, seen.received, strict=True):
+        came = out[(out >= 0) & (out <= stop_of(seen, stream.stop_ns))]
+        edges = np.concatenate([[stream.start_ns], np.sort(came), [stream.stop_ns]])
+        longest = max(longest, float(np.diff(edges).max()))
+    return longest
+
+
+def stop_of(seen: Observation, stop_ns: int) -> int:
+    """When a stream stops, at most the end of the trial."""
+    return min(stop_ns, seen.trial.end_ns)
+
+
+def _deviation(seen: Observation, interval_ns: int = 1_000_000) -> float:
+    """Standard deviation of the rate of the first stream over intervals, bit/s, after the first half of the trial."""
+    stream, out = seen.trial.streams[0], seen.received[0]
+    begin, end = stream.stop_ns // 2, stream.stop_ns
+    edges = np.arange(begin, end, interval_ns)
+    if len(edges) < 3:
+        return float("nan")
+    counts, _ = np.histogram(out[out >= 0], edges)
+    return float(counts.std() * (stream.ip_bytes + 18) * 8e9 / interval_ns)
+
+
+def window_ns(fitted: Fitted) -> int:
+    """A time over which the rates of this switch are steady: the memory fills, and a bursty arbiter changes often."""
+    hold = fitted.law.values.get("hold", {}).get("mean_ns", 10_000_000 if fitted.law.kind == "pim" else 0)
+    return int(min(max(2 * fitted.busy_ns, 40_000_000, 20 * hold), max(1_000_000_000, 2 * fitted.busy_ns)))

@@ -1,0 +1,55 @@
+"""The ratio of output to input rate of two inputs over their rates: figures 11 and 12 of LIP 2006-38."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from weir.study.switches._programme import DETUNED
+from weir.study.switches._rig import Rig, Stream
+
+__all__ = ["Isolines", "error_of", "isolines"]
+
+
+@dataclass(frozen=True)
+class Isolines:
+    """Ratios of output to input, by the rates of both inputs."""
+
+    shares: tuple[float, ...]
+    """Rates of either input, in units of full rate."""
+    ratio: npt.NDArray[np.float64]
+    """By input, rate of the first and rate of the second."""
+
+    @property
+    def congested(self) -> npt.NDArray[np.bool_]:
+        """By both rates: whether the output port cannot carry them."""
+        grid = np.add.outer(np.array(self.shares), np.array(self.shares))
+        full: npt.NDArray[np.bool_] = grid > 1.01
+        return full
+
+
+def isolines(rig: Rig, window_ns: int, points: int = 10, tell: Callable[[str], None] = lambda _: None) -> Isolines:
+    """Measures the ratios at ``points`` rates of either input, over ``window_ns`` after as long a time to settle."""
+    shares = tuple((number + 1) / points for number in range(points))
+    ratio = np.empty((2, points, points))
+    for row, first in enumerate(shares):
+        tell(f"isolines, {first * rig.rate_bps / 1e6:.0f} Mb/s")
+        for column, second in enumerate(shares):
+            rates = [first * rig.rate_bps, second * DETUNED[1] * rig.rate_bps]
+            streams = [Stream(port, 0, rate, 1500, 1000 * port, 2 * window_ns) for port, rate in enumerate(rates)]
+            out = rig.counts(streams, window_ns, 2 * window_ns)[:, 1]
+            sent = np.array(rates) * window_ns / ((1500 + rig.overhead_bytes) * 8e9)
+            ratio[:, row, column] = np.minimum(out / sent, 1.0)
+    return Isolines(shares, ratio)
+
+
+def error_of(fitted: Isolines, measured: Isolines, *, congested: bool) -> npt.NDArray[np.float64]:
+    """Relative errors of the ratios, without sign; only where the port is ``congested``, or everywhere."""
+    chosen = measured.congested if congested else np.ones_like(measured.congested)
+    least = 0.005
+    difference = np.abs(fitted.ratio - measured.ratio)[:, chosen]
+    errors: npt.NDArray[np.float64] = (difference / np.maximum(measured.ratio[:, chosen], least)).ravel()
+    return errors

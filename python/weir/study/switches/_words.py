@@ -1,0 +1,90 @@
+"""What a characterisation found, in sentences."""
+
+from __future__ import annotations
+
+from weir.study.switches._characterise import Characterised
+from weir.study.switches._fitted import Fitted
+from weir.study.switches._memory import MemoryFit
+
+__all__ = ["class_sentence", "lines", "memory_sentence", "size_text", "time_text"]
+
+_CLASSES = {
+    "fair": "fair: it serves its inputs in turn, so that none starves",
+    "proportional": "proportional: inputs share the port by what they offer, in the order of arrival",
+    "bursty": "bursty: it forwards one input at a time, and the others starve meanwhile",
+}
+_ARBITERS = {
+    "fifo": "first in, first out (fifo)",
+    "round_robin": "round robin",
+    "weighted": "weighted",
+    "islip": "iSLIP",
+    "pim": "parallel iterative matching (pim)",
+    "bursty": "bursty",
+}
+
+
+def size_text(size: float) -> str:
+    """Bytes for people."""
+    for unit, factor in (("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.4g} {unit}"
+    return f"{size:.0f} B"
+
+
+def time_text(ns: float) -> str:
+    """A time for people."""
+    for unit, factor in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= factor:
+            return f"{ns / factor:.3g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def class_sentence(fitted: Fitted) -> str:
+    """The class and its meaning."""
+    return _CLASSES[fitted.kind]
+
+
+def memory_sentence(memory: MemoryFit) -> str:
+    """The memory scheme and its sizes."""
+    least = "" if memory.bound else "at least "
+    if memory.kind == "partitioned":
+        text = f"{least}{size_text(memory.own)} for each queue alone"
+    elif memory.kind == "mixed":
+        text = f"{least}{size_text(memory.own)} for each queue alone and {size_text(memory.pool)} shared"
+    else:
+        text = f"{least}{size_text(memory.pool)} shared by all queues"
+    if memory.alpha is not None:
+        text += f", a queue takes at most {memory.alpha:.3g} times what is free"
+    return text
+
+
+def lines(found: Characterised) -> list[tuple[str, str]]:
+    """The findings, each with its name."""
+    fitted = found.fitted
+    starved = max(fitted.starvation_ns.items(), key=lambda item: item[1])
+    said = [
+        ("class", class_sentence(fitted)),
+        ("arbiter", f"{_ARBITERS[fitted.law.kind]}: {fitted.law.why}"),
+        ("memory", memory_sentence(fitted.memory)),
+        ("buffer", f"one queue holds {'' if fitted.memory.bound else 'at least '}{size_text(fitted.memory.largest)}"),
+        ("starvation", f"{time_text(starved[1])} without a packet of one input, at {starved[0]} Mb/s"),
+    ]
+    hold = fitted.law.values.get("hold")
+    if hold is not None:
+        shape = f", shape {hold['shape']:.3g}" if "shape" in hold else ""
+        count = 0 if fitted.runs is None else len(fitted.runs.times_ns)
+        said.insert(
+            2, ("bursts", f"{hold['kind']}, {time_text(hold['mean_ns'])} in the mean{shape} ({count} runs seen)")
+        )
+    if fitted.resume:
+        said.append(("hysteresis", f"after a loss, a queue needs {size_text(fitted.resume)} of room"))
+    if fitted.forwarding == "cut_through":
+        said.append(("forwarding", "cut-through: the first bytes of a packet leave before its last ones arrive"))
+    if fitted.jitter_ns:
+        said.append(("fabric", f"takes up to {time_text(fitted.jitter_ns)} more for some packets"))
+    if fitted.pause is not None:
+        low, high = size_text(fitted.pause.low), size_text(fitted.pause.high)
+        said.append(("PAUSE", f"stops a sender at {high} of it in the switch, until {low}"))
+    said += [("note", note) for note in fitted.notes]
+    error = f"isolines of the fitted model are off by {found.isoline_error:.2%} at the median, where the port is full"
+    return [*said, ("fit", error)]

@@ -1,0 +1,37 @@
+"""Lines of equal value over a grid."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from weir.report.contours import contours
+
+GRID = [float(n) for n in range(6)]
+
+
+def test_the_line_of_a_plane_is_straight() -> None:
+    x, y = np.meshgrid(GRID, GRID, indexing="ij")
+    (line,) = contours(GRID, GRID, x + y, 3.5)
+    assert all(math.isclose(a + b, 3.5) for a, b in line)
+    assert sorted([line[0], line[-1]]) == [(0.0, 3.5), (3.5, 0.0)]
+
+
+def test_the_line_around_a_hill_is_closed() -> None:
+    x, y = np.meshgrid(GRID, GRID, indexing="ij")
+    (line,) = contours(GRID, GRID, -np.hypot(x - 2.5, y - 2.5), -1.5)
+    assert line[0] == line[-1]
+    assert len(line) > 8
+
+
+def test_lines_of_a_saddle_do_not_cross() -> None:
+    lines = contours([0.0, 1.0], [0.0, 1.0], np.array([[1.0, 0.0], [0.0, 1.0]]), 0.6)
+    assert sorted(sorted(line) for line in lines) == [[(0.0, 0.4), (0.4, 0.0)], [(0.6, 1.0), (1.0, 0.6)]]
+    lines = contours([0.0, 1.0], [0.0, 1.0], np.array([[1.0, 0.0], [0.0, 1.0]]), 0.4)
+    assert sorted(sorted(line) for line in lines) == [[(0.0, 0.6), (0.4, 1.0)], [(0.6, 0.0), (1.0, 0.4)]]
+
+
+def test_nothing_is_drawn_where_values_are_missing() -> None:
+    values = np.array([[0.0, 0.0, 0.0], [1.0, np.nan, 1.0], [1.0, 1.0, 1.0]])
+    assert contours(GRID[:3], GRID[:3], values, 0.5) == []

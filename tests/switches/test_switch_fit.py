@@ -1,0 +1,117 @@
+"""Switches that are characterised from outside, and the models fitted to them.
+
+`benches/switches.py` does the same with many drawn models; here are a few, one of each kind.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from weir.study.switches import ModelRig, Verdict, fit, hidden, judged
+from weir.study.switches._arbiter import hold_law
+from weir.study.switches._memory import Choices, fit_memory
+from weir.study.switches._service import Runs
+
+SWITCHES = {
+    "fifo": "{memory: {shared: {size: 300kB}}, arbiter: fifo}",
+    "round_robin": "{memory: {partitioned: {size: 90kB}}, arbiter: round_robin, forwarding: cut_through}",
+    "weighted": "{memory: {shared: {size: 400kB, alpha: 2}}, arbiter: {weighted: {weights: {h0: 3, h2: 2}}}}",
+    "islip": "{memory: {mixed: {reserved: 20kB, shared: 300kB, alpha: 1}}, arbiter: islip}",
+    "pim": "{memory: {shared: {size: 256KiB, alpha: 0.5}}, arbiter: pim, jitter: 5us}",
+    "bursty": "{memory: {partitioned: {size: 200kB}}, arbiter: {bursty: {hold: {exponential: {mean: 1ms}}}}}",
+}
+
+
+@pytest.mark.parametrize("arbiter", SWITCHES)
+def test_each_arbiter_is_known_by_what_comes_out(arbiter: str) -> None:
+    rig = ModelRig(SWITCHES[arbiter])
+    found = fit(rig)
+    assert found.law.kind == arbiter
+    memory = rig.switch["memory"]
+    assert found.memory.kind == memory["kind"]
+    expected = {"own": memory.get("reserved_bytes", 0), "pool": memory.get("shared_bytes", memory.get("bytes", 0))}
+    if memory["kind"] == "partitioned":
+        expected = {"own": memory["bytes"], "pool": 0}
+    assert found.memory.own == pytest.approx(expected["own"], rel=0.05, abs=200)
+    assert found.memory.pool == pytest.approx(expected["pool"], rel=0.05)
+    assert (found.forwarding == "cut_through") == (arbiter == "round_robin")
+    assert found.jitter_ns == pytest.approx(rig.switch["jitter_ns"], rel=0.1)
+
+
+def test_weights_and_bursts_have_their_values() -> None:
+    assert fit(ModelRig(SWITCHES["weighted"])).law.values["weights"] == {0: 3, 1: 1, 2: 2, 3: 1}
+    hold = fit(ModelRig(SWITCHES["bursty"])).law.values["hold"]
+    assert hold["kind"] == "exponential"
+    assert hold["mean_ns"] == pytest.approx(1e6, rel=0.2)
+
+
+def test_hysteresis_and_pause_have_their_bounds() -> None:
+    memory = "memory: {shared: {size: 400kB}}"
+    assert fit(ModelRig(f"{{{memory}, resume: 60kB}}")).resume == pytest.approx(60e3, rel=0.1)
+    pause = fit(ModelRig(f"{{{memory}, arbiter: round_robin, pause: {{high: 60kB, low: 30kB}}}}"))
+    assert pause.pause is not None
+    assert pause.pause.high == pytest.approx(60e3, rel=0.03)
+    assert pause.pause.low == pytest.approx(30e3, rel=0.05)
+    # Nothing is lost, so that nobody knows how large the memory is.
+    assert not pause.memory.bound
+    assert any("at least" in note for note in pause.notes)
+
+
+def test_the_fit_looks_at_nothing_but_trials() -> None:
+    """A rig with nothing but what testers know gives the same result."""
+
+    class Outside:
+        exact = True
+        inputs, outputs = ModelRig.inputs, ModelRig.outputs
+
+        def __init__(self, rig: ModelRig) -> None:
+            self.rate_bps, self.out_bps, self.overhead_bytes = rig.rate_bps, rig.out_bps, rig.overhead_bytes
+            self.observe, self.counts, self.senders = rig.observe, rig.counts, rig.senders
+
+    inside = fit(ModelRig(SWITCHES["pim"]))
+    outside = fit(Outside(ModelRig(SWITCHES["pim"])))
+    assert (inside.law, inside.memory) == (outside.law, outside.memory)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_drawn_switches_are_known(number: int) -> None:
+    draw = random.Random(f"3/{number}")
+    verdict: Verdict = judged(hidden(draw), seed=draw.randrange(2**31), points=5)
+    assert verdict.right_class, verdict
+    assert abs(verdict.buffer_error) < 0.1, verdict
+    assert verdict.isoline_error < 0.03, verdict
+
+
+def test_laws_of_bursts_by_likelihood() -> None:
+    random_ = np.random.default_rng(5)
+    packet = 12_000.0
+
+    def law(times: np.ndarray) -> dict[str, object]:
+        return hold_law(Runs(packet, np.ceil(times / packet) * packet))
+
+    assert law(np.full(50, 1e6))["kind"] == "fixed"
+    assert law(random_.exponential(1e6, 400))["kind"] == "exponential"
+    pareto = law(4e5 * (1 + random_.pareto(2.0, 2000)))
+    assert pareto["kind"] == "pareto"
+    assert pareto["shape"] == pytest.approx(2.0, rel=0.1)
+
+
+def test_the_simplest_memory_is_taken_that_explains_the_choices() -> None:
+    random_ = np.random.default_rng(7)
+    held, others = random_.uniform(0, 100e3, 4000), random_.uniform(0, 100e3, (4000, 1))
+    wire = np.full(4000, 1538.0)
+
+    def fitted(accepted: np.ndarray) -> object:
+        never = np.zeros(4000, np.bool_)
+        return fit_memory(Choices(held, others, wire, accepted, never, np.ones(4000)))
+
+    alone = fitted(held + wire <= 50e3)
+    assert (alone.kind, alone.own) == ("partitioned", pytest.approx(50e3, rel=0.01))  # type: ignore[attr-defined]
+    shared = fitted(held + others[:, 0] + wire <= 90e3)
+    assert (shared.kind, shared.pool, shared.alpha) == ("shared", pytest.approx(90e3, rel=0.01), None)  # type: ignore[attr-defined]
+    limited = fitted(held < 0.5 * (150e3 - held - others[:, 0]))
+    assert limited.kind == "shared"  # type: ignore[attr-defined]
+    assert limited.alpha == pytest.approx(0.5, rel=0.05)  # type: ignore[attr-defined]
