@@ -16,7 +16,7 @@ __all__ = ["Evidence", "Law", "decide", "hold_law"]
 
 _FIFO = 0.002
 """Share of overtaking packets up to which a port counts as first in, first out."""
-_DETERMINED = 0.8
+_DETERMINED = 0.65
 """Spread up to which the order of service counts as determined."""
 _OVERLAP = 0.02
 _MANY, _NOTHING = 64, 0.002

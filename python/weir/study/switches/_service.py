@@ -13,6 +13,10 @@ from weir.study.switches._states import States
 __all__ = ["Runs", "Service", "holds_of", "overlaps", "overtaken", "runs_of_counts", "service_of", "weights_of"]
 
 _MOST_WEIGHT = 20
+_SHORT, _LONG, _LONGEST = 16, 64, 4096
+"""Departures of a stretch."""
+_ENOUGH = 30
+"""Runs from which on stretches count for themselves."""
 
 
 @dataclass(frozen=True)
@@ -117,22 +121,31 @@ def _spread(states: States, output: int) -> float:
     """The median, over stretches of departures of two inputs, of how far they part from their shares.
 
     In units of the standard deviation of as many random choices: 1.2 if each departure is one, half of that or less if
-    the order is determined, more if one input is served for long. Stretches have 64 departures, or less if there are no
-    such; those without both inputs say nothing.
+    the order is determined, more if one input is served for long. A stretch has 64 departures, or so many that the
+    input with fewer has twelve, or less if there are no such; those without both inputs say nothing.
     """
-    sequences = [one for *_, one, _ in _sequences(states, output)]
-    for length in (64, 32, 16):
+    sequences = [one for *_, one, _ in _sequences(states, output) if len(one) >= _SHORT]
+    for shorter in (1, 2, 4):
         found = []
         for sequence in sequences:
-            for at in range(0, len(sequence) - length + 1, length):
-                part = sequence[at : at + length]
-                share = float(part.mean())
-                if 0 < share < 1:
-                    line = np.cumsum(part - share)
-                    found.append(float(line.max() - line.min()) / float(np.sqrt(share * (1 - share) * length)))
-        if found:
-            return float(np.median(found))
+            share = float(sequence.mean())
+            rarer = max(min(share, 1 - share), 1e-3)
+            length = max(_SHORT, int(min(max(_LONG, 12 / rarer), _LONGEST)) // shorter)
+            found += [_parted(sequence[at : at + length]) for at in range(0, len(sequence) - length + 1, length)]
+        known = [value for value in found if np.isfinite(value)]
+        if known:
+            return float(np.median(known))
     return np.nan
+
+
+def _parted(part: npt.NDArray[np.bool_]) -> float:
+    """How far two inputs part from their shares; little if an order keeps them within a packet and a half."""
+    share = float(part.mean())
+    if share in (0.0, 1.0):
+        return np.nan
+    line = np.cumsum(part - share)
+    width = float(line.max() - line.min())
+    return min(width / float(np.sqrt(share * (1 - share) * len(part))), 0.4 * width)
 
 
 def weights_of(states: States, output: int) -> dict[int, int]:
@@ -198,12 +211,25 @@ def overlaps(states: States, input_: int, tx_ns: float) -> float:
 
 
 def holds_of(states: States, output: int, packet_ns: float) -> Runs:
-    """How long the port kept to an input, each time; the first and the last one are left out, because they are cut."""
+    """How long the port kept to an input, each time; the first and the last one are left out, because they are cut.
+
+    Where the inputs have packets together for many runs, each such stretch counts for itself. Otherwise departures
+    without packets of all are left out: then an input that ran dry for a moment was not left for another one.
+    """
     busy, pair = _busy(states, output)
-    at = states.departed_at[_of_output(states, output)][busy]
-    pair = pair[busy]
+    at = states.departed_at[_of_output(states, output)]
+    inside = [_runs_in(at[begin:end], pair[begin:end]) for begin, end in _stretches(busy)]
+    times = np.concatenate(inside) if inside else np.zeros(0)
+    lengths = np.array([end - begin for begin, end in _stretches(busy)], np.float64)
+    if len(times) >= _ENOUGH and float((lengths**2).sum() / lengths.sum()) * packet_ns > 10 * float(times.mean()):
+        return Runs(packet_ns, times)
+    return Runs(packet_ns, _runs_in(at[busy], pair[busy]))
+
+
+def _runs_in(at: npt.NDArray[np.float64], pair: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     changes = np.flatnonzero(np.diff(pair)) + 1
-    return Runs(packet_ns, np.diff(at[changes]).astype(np.float64))
+    times: npt.NDArray[np.float64] = np.diff(at[changes]).astype(np.float64)
+    return times
 
 
 def runs_of_counts(counted: npt.NDArray[np.int64], interval_ns: int, packet_ns: float) -> Runs:
