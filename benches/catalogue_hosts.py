@@ -6,12 +6,14 @@
     sudo .venv/bin/python benches/catalogue_hosts.py E2/congestion-collapse --emulator    with its own topology
 
 For each cell, the links of its plan say what test bed it needs: the rate, the queue, the round-trip time and the losses
-of the bottleneck, the rate of the hosts' links. Cells that need the same one are executed there, one test bed after the
-other. With ``--emulator``, one test bed serves all cells: a node between the others is the network of each cell's plan,
+of the bottleneck, the rate of the hosts' links. Its nodes send segments of TCP one by one, or in trains, as ``emul``
+would (``methods.emul.offload``). Cells that need the same one are executed there, one test bed after the other.
+With ``--emulator``, one test bed serves all cells: a node between the others is the network of each cell's plan,
 whatever its topology. Methods with a real clock take turns, ``--times`` times, so that load of the machine meets all of
 them.
 
-It prints the verdict of each claim by each method; ``--table`` writes a page with them. Runs are kept below ``--out``,
+It prints the verdict of each claim by each method; ``--table`` writes a page with them, and replaces only the rows of
+the scenarios that are named where the page exists. Runs are kept below ``--out``,
 and the same command continues after an interruption; executions that an earlier call made beyond ``--times`` count too.
 Exits with 1 if a claim holds by one method and fails by another.
 It needs root and a server of OpenSSH; a test bed has up to 42 nodes.
@@ -20,6 +22,7 @@ It needs root and a server of OpenSSH; a test bed has up to 42 nodes.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -36,6 +39,8 @@ from typing import Any
 import weir
 from weir import scenario, testbed
 from weir.cli._scenarios import catalogue_files
+from weir.hosts.rates import packets_alone, packets_per_s
+from weir.methods._document import plan_of
 from weir.metrics.expect import Verdict, evaluate
 from weir.run import Run
 from weir.scenario import Cell, Scenario
@@ -44,6 +49,8 @@ METHODS = ("sim", "emul", "hosts")
 ONCE = ("sim",)
 """Methods whose results do not depend on the machine's load: one execution is enough."""
 BED = "catalogue"
+_INTERFACE = "weir0"
+"""Of the experiment, in each node of a test bed."""
 _WEIR = (sys.executable, "-m", "weir")
 
 
@@ -155,11 +162,41 @@ def emulator_of(cells: Sequence[Cell]) -> testbed.LinkOptions:
     return testbed.LinkOptions(access=f"{max(10 * fastest, 10**9)}bps")
 
 
-def beds_of(cells: Sequence[Cell]) -> dict[testbed.LinkOptions, list[Cell]]:
-    """The cells by the links that they need."""
-    found: dict[testbed.LinkOptions, list[Cell]] = {}
+def sends_alone(cell: Cell) -> bool:
+    """Whether hosts of the cell send each segment separately."""
+    plan = plan_of(cell.plan())
+    per_s, _ = packets_per_s(plan)
+    return packets_alone(plan, per_s)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A test bed that cells need."""
+
+    links: testbed.LinkOptions
+    alone: bool = False
+    """Whether its nodes send each segment separately."""
+
+    @contextlib.contextmanager
+    def up(self, nodes: int, *, between: bool) -> Iterator[testbed.Bed]:
+        """The test bed, with ``nodes`` at each site, for a while."""
+        bed = testbed.up(testbed.Request(nodes=nodes, links=self.links, name=BED, emulator=between))
+        try:
+            if self.alone:
+                for node in bed.nodes:
+                    done = bed.run(node.name, ["ip", "link", "set", "dev", _INTERFACE, "gso_max_segs", "1"])
+                    if done.code:
+                        raise RuntimeError(f"{node.name}: {done.err.decode().strip()}")
+            yield bed
+        finally:
+            testbed.down(BED)
+
+
+def beds_of(cells: Sequence[Cell]) -> dict[Wanted, list[Cell]]:
+    """The cells by the test bed that they need."""
+    found: dict[Wanted, list[Cell]] = {}
     for cell in cells:
-        found.setdefault(links_of(cell), []).append(cell)
+        found.setdefault(Wanted(links_of(cell), sends_alone(cell)), []).append(cell)
     return found
 
 
@@ -184,18 +221,14 @@ def on_beds(entry: Entry, version: Sequence[str], out: Path, *, between: bool) -
         RuntimeError: a run failed.
     """
     cells = entry.scenario.cells()
-    beds = {emulator_of(cells): cells} if between else beds_of(cells)
+    beds = {Wanted(emulator_of(cells)): cells} if between else beds_of(cells)
     parts: list[Run] = []
-    for links, cells in beds.items():
-        request = testbed.Request(nodes=max(map(pairs_of, cells)), links=links, name=BED, emulator=between)
+    for needed, cells in beds.items():
         targets = [((), out)] if len(beds) == 1 else [(("--cell", cell.id), out / cell.id) for cell in cells]
         if not all((folder / "manifest.json").is_file() for _, folder in targets):
-            bed = testbed.up(request)
-            try:
+            with needed.up(max(map(pairs_of, cells)), between=between) as bed:
                 on = ("--method", "hosts", "--on", str(bed.inventory))
                 parts += [run(entry.name, folder, *version, *on, *cell) for cell, folder in targets]
-            finally:
-                testbed.down(BED)
         else:
             parts += [weir.open(folder) for _, folder in targets]
     cells = [cell for part in parts for cell in part.cells]
@@ -235,22 +268,50 @@ def _figure(verdict: Verdict) -> str:
     return "" if verdict.decisive is None else str(verdict.decisive).rpartition(": ")[2].partition(";")[0]
 
 
+def summary(entries: Sequence[Entry]) -> str:
+    """When the entries were executed, how often, and at which load."""
+    loads = [each.load for entry in entries for each in entry.executions if each.method not in ONCE] or [0.0]
+    times = [count for entry in entries if (count := max(map(len, map(entry.by, {*METHODS} - {*ONCE}))))]
+    least, most = min(times, default=0), max(times, default=0)
+    often = f"{least}" if least == most else f"{least} to {most}"
+    return (
+        f"on {_date()}, by methods with a real clock in turns, {often} {'times' if most > 1 else 'time'} each; the "
+        f"load of the machine at the begin of a run was {min(loads):.1f} to {max(loads):.1f}."
+    )
+
+
+def updated(page: str, fresh: str, what: str) -> str:
+    """``page`` with the rows of ``fresh`` instead of its own of the same scenarios and claims; ``what`` goes on top.
+
+    Raises:
+        SystemExit: a claim is there twice.
+    """
+    rows = {_key(line): line for line in fresh.splitlines() if line.startswith("| ")}
+    heads = {_key(line) for line in fresh.splitlines() if line.startswith(("| scenario", "| claim"))}
+    lines = page.splitlines()
+    count = Counter(_key(line) for line in lines if line.startswith("| "))
+    if twice := [key for key in rows if count[key] > 1]:
+        raise SystemExit(f"--table: the page has several claims `{twice[0]}`; execute all scenarios")
+    made = [rows.get(_key(line), line) if line.startswith("| ") and _key(line) not in heads else line for line in lines]
+    first = next(number for number, line in enumerate(made) if line.startswith("| "))
+    return "\n".join([*made[:first], what, "", *made[first:]]) + "\n"
+
+
+def _key(line: str) -> str:
+    """The first cell of a row, without a mark."""
+    return line.split(" | ")[0].removeprefix("| ").removeprefix("**differs** ").removeprefix("**varies** ")
+
+
 def table(entries: Sequence[Entry], methods: Sequence[str]) -> str:
     """The results as a page."""
     done = [entry for entry in entries if entry.executions]
-    times = [len(entry.by(method)) for entry in done for method in methods if method not in ONCE and entry.by(method)]
-    least, most = min(times, default=0), max(times, default=0)
-    often = f"{least}" if least == most else f"{least} to {most}"
-    loads = [each.load for entry in done for each in entry.executions if each.method not in ONCE] or [0.0]
     lines = [
         "<!-- Written by `benches/catalogue_hosts.py`; do not edit. -->",
         "",
         "# The catalogue on a test bed",
         "",
-        f"Each scenario's real-time version by {', '.join(f'`{m}`' for m in methods)}, on {_date()}, Linux "
-        f"{platform.release()}, {os.cpu_count()} processors, weir {weir.__version__}. Methods with a real clock took "
-        f"turns, {often} {'times' if most > 1 else 'time'} each; the load of the machine at the begin of a run was "
-        f"{min(loads):.1f} to {max(loads):.1f}.",
+        f"Each scenario's real-time version by {', '.join(f'`{m}`' for m in methods)}, Linux {platform.release()}, "
+        f"{os.cpu_count()} processors, weir {weir.__version__}: {summary(done)}",
         "",
         f"| scenario | claims judged | {' | '.join(f'hold by `{m}`' for m in methods)} | `hosts` as `emul` |",
         f"|---|--:|{'--:|' * len(methods)}--:|",
@@ -343,6 +404,7 @@ def main() -> int:
     asked = parser.parse_args()
     methods = asked.method.split(",")
     entries, version_of = _entries(asked.names)
+    before = asked.table.read_text(encoding="utf-8") if asked.table and asked.names and asked.table.exists() else None
     for entry in entries:
         place = asked.out / entry.name.replace("/", "-")
         for time_ in range(max(asked.times, kept(place, methods))):
@@ -352,7 +414,10 @@ def main() -> int:
         (asked.out / "verdicts.json").write_text(json.dumps(_to_json(entries), indent=1) + "\n")
         text = table(entries, methods)
         if asked.table is not None:
-            asked.table.write_text(text, encoding="utf-8")
+            fresh = text
+            if before is not None:
+                fresh = updated(before, text, f"{', '.join(f'`{each.name}`' for each in entries)}: {summary(entries)}")
+            asked.table.write_text(fresh, encoding="utf-8")
     print(text)
     different = [row for entry in entries for row in entry.rows() if row.agreement("emul", "hosts") == "differs"]
     return 1 if different else 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from nodes_support import Nodes
 
-from weir.deploy import DeployError, Keeper, deploy, describe, offload, qdisc, route, sysctl
+from weir.deploy import DeployError, Keeper, deploy, describe, offload, qdisc, route, segments, sysctl
 from weir.hosts.relay import Relay
 from weir.inventory import Node
 
@@ -38,6 +38,7 @@ def test_everything_is_undone_in_reverse_and_in_the_journal_before(nodes: Nodes)
     peer = nodes.address("b1")
     qdiscs = nodes.run("a1", "tc", "qdisc", "show", "dev", "eth0")
     routes = nodes.run("a1", "ip", "route")
+    links = nodes.run("a1", "ip", "-d", "-o", "link")
     with place(nodes) as way:
         keeper = Keeper(way)
         assert keeper.claim(20) == []
@@ -46,13 +47,15 @@ def test_everything_is_undone_in_reverse_and_in_the_journal_before(nodes: Nodes)
             sysctl("net.ipv4.tcp_rmem", "4096 100000 200000"),
             qdisc("eth0", ["tbf", "rate", "5mbit", "burst", "5kb", "limit", "50kb"]),
             route(peer, ["initcwnd", "4", "quickack", "1"]),
+            segments("eth0", 1),
         ]
-        assert len(keeper.lacking(wanted)) == 4
+        assert len(keeper.lacking(wanted)) == 5
         done = keeper.apply(wanted)
         assert [entry["change"] for entry in done] == wanted
         assert done[0]["before"] == "1"
         assert nodes.sysctl("a1", SACK) == "0"
         assert "tbf" in nodes.run("a1", "tc", "qdisc", "show", "dev", "eth0")
+        assert "gso_max_segs 1 " in nodes.run("a1", "ip", "-d", "-o", "link", "show", "dev", "eth0")
         assert "initcwnd 4" in nodes.run("a1", "ip", "route", "show", f"{peer}/32")
         (journal,) = nodes.journals()
         lines = [json.loads(line) for line in journal.read_text().splitlines()]
@@ -60,7 +63,7 @@ def test_everything_is_undone_in_reverse_and_in_the_journal_before(nodes: Nodes)
         assert lines[1]["before"] == "1"
 
         # Once more, only what differs: its value before is the one of this experiment.
-        assert [entry["change"]["kind"] for entry in keeper.apply([*wanted[:2], wanted[3], sysctl(SACK, "1")])] == [
+        assert [entry["change"]["kind"] for entry in keeper.apply([*wanted[:2], *wanted[3:], sysctl(SACK, "1")])] == [
             "sysctl"
         ]
         assert nodes.sysctl("a1", SACK) == "1"
@@ -71,6 +74,7 @@ def test_everything_is_undone_in_reverse_and_in_the_journal_before(nodes: Nodes)
         assert nodes.sysctl("a1", SACK) == "1"
         assert nodes.run("a1", "tc", "qdisc", "show", "dev", "eth0") == qdiscs
         assert nodes.run("a1", "ip", "route") == routes
+        assert nodes.run("a1", "ip", "-d", "-o", "link") == links
         assert nodes.journals() == []
         assert keeper.status() == {"claim": None, "lives": False, "changes": []}
 

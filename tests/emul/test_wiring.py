@@ -11,7 +11,7 @@ from emul_support import text
 from shared import plan_of
 from weir import methods
 from weir.hosts.network import _batches, script
-from weir.hosts.wiring import Wiring, WiringError, wire
+from weir.hosts.wiring import Wiring, WiringError, card, wire
 from weir.plan import typed
 
 
@@ -144,6 +144,8 @@ def test_the_queue_of_a_card_passes_what_the_card_sends(plan: dict[str, Any]) ->
     assert rate == pytest.approx(50e6 * 1500 / 1538, rel=2e-3)  # IP bytes; the link counts those on the wire
     assert rate < 50e6 * 1500 / 1538
     assert int(bucket[bucket.index("limit") + 1]) >= 1000 * 1500
+    ethernet = card(typed(plan), wiring.hosts[0].node, header_bytes=14)  # whose disciplines count that header, too
+    assert int(ethernet[ethernet.index("rate") + 1].removesuffix("bit")) == pytest.approx(rate * 1514 / 1500, abs=2)
 
 
 def test_a_device_holds_what_comes_while_the_emulator_waits_for_a_processor(plan: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ it, restores it. A watchdog process on the node restores when the way to the con
 
 from __future__ import annotations
 
-from weir.deploy._changes import Change, describe, entry, module, offload, qdisc, route, rule, sysctl, tun
+from weir.deploy._changes import Change, describe, entry, module, offload, qdisc, route, rule, segments, sysctl, tun
 from weir.deploy._keeper import DeployError, Keeper, KernelLog, PrivilegeError
 from weir.deploy._programs import deploy
 
@@ -26,6 +26,7 @@ __all__ = [
     "qdisc",
     "route",
     "rule",
+    "segments",
     "sysctl",
     "tun",
 ]

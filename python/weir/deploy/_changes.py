@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["Change", "describe", "entry", "module", "offload", "qdisc", "route", "rule", "sysctl", "tun"]
+__all__ = ["Change", "describe", "entry", "module", "offload", "qdisc", "route", "rule", "segments", "sysctl", "tun"]
 
 Change = Mapping[str, Any]
 """``kind``, ``value`` and what else its kind needs; JSON."""
@@ -24,6 +24,11 @@ def qdisc(device: str, words: Sequence[str]) -> Change:
 def offload(device: str, name: str, *, on: bool) -> Change:
     """A feature of a network card by its long name, such as ``tcp-segmentation-offload``."""
     return {"kind": "offload", "device": device, "name": name, "value": "on" if on else "off"}
+
+
+def segments(device: str, most: int) -> Change:
+    """The most segments of TCP that ``device`` takes from a sender at once; 1: no trains."""
+    return {"kind": "segments", "device": device, "value": most}
 
 
 def route(to: str, words: Sequence[str], *, via: str | None = None, by: str | None = None) -> Change:
@@ -72,6 +77,8 @@ def describe(change: Change) -> str:
             return f"tc qdisc replace dev {change['device']} root {words}"
         case "offload":
             return f"ethtool -K {change['device']} {change['name']} {value}"
+        case "segments":
+            return f"ip link set dev {change['device']} gso_max_segs {value}"
         case "route":
             way = [
                 word for key, name in (("via", "via"), ("by", "dev")) if key in change for word in (name, change[key])

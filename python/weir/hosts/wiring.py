@@ -190,13 +190,19 @@ def _card(plan: Plan, host: Host) -> list[Command]:
     return [("tc", "-n", host.namespace, "qdisc", "add", "dev", host.device, "root", *words)] if words else []
 
 
-def card(plan: Plan, node: int) -> tuple[str, ...]:
+def card(plan: Plan, node: int, header_bytes: int = 0) -> tuple[str, ...]:
     """The queue that represents the network card of the host at ``node``, in the words of ``tc``; empty if it has none.
 
     A TCP sender of Linux keeps no more than a millisecond of data in the queues of its own host (TCP small queues), and
     a full queue informs it at once. A TUN device drops the packet's owner when it takes a packet, so neither works
-    there. With a token bucket at the card's rate in front, both do. The bucket counts IP bytes, whatever the segments
-    of a train; the emulator counts those on the wire.
+    there. With a token bucket at the card's rate in front, both do. On a TUN device the bucket counts IP bytes,
+    whatever the segments of a train; the emulator counts those on the wire.
+
+    Args:
+        plan: The plan.
+        node: The host.
+        header_bytes: Header that the device puts before an IP packet, which its disciplines count, too: 14 bytes of
+            Ethernet, none of a TUN device.
     """
     numbers = [link for link in sorted(set(_first_links(plan.flows, node))) if plan.links[link].host_nic]
     cards = [plan.links[link] for link in numbers]
@@ -207,8 +213,8 @@ def card(plan: Plan, node: int) -> tuple[str, ...]:
     size = max(sent, default=mtu_bytes)
     rate = sum(greatest_rate_bps(plan, link) for link in numbers)
     share = size / (size + min(card.overhead_bytes for card in cards))
-    rate_bps = int(rate * share * _CARD_MARGIN)
-    burst = max(_MIN_BURST * mtu_bytes, rate_bps // 8 // 1000)
+    rate_bps = int(rate * share * _CARD_MARGIN * (size + header_bytes) / size)
+    burst = max(_MIN_BURST * (mtu_bytes + header_bytes), rate_bps // 8 // 1000)
     limit = max(queue_bytes(card.queue, mtu_bytes) or 0 for card in cards)
     return ("tbf", "rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(burst + limit))
 

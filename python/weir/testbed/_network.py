@@ -46,6 +46,8 @@ _QUEUE = 10_000
 """Packets that wait in a TUN device for the emulator."""
 _CARD_MARGIN = 0.999
 """Share of a card's rate that its queue lets pass (:mod:`weir.hosts.wiring`)."""
+_ETHERNET_BYTES = 14
+"""Header of a packet that a token bucket counts where the interface is one of Ethernet."""
 _COMMAND_S = 60.0
 _KEPT = {"all", "default", "lo", INTERFACE, CONTROL}
 """Folders of parameters of a node whose devices are not removed."""
@@ -229,9 +231,10 @@ def configure_node(
         lines.append(f"route add {experiment} dev {INTERFACE} src {node.experiment}")
     _batch("ip", lines, network)
     mtu = facts["mtu_bytes"]
-    rate = int(facts["access_bps"] * mtu / (mtu + facts["overhead_bytes"]) * _CARD_MARGIN)
-    burst = max(4 * mtu, rate // 8 // 1000)
-    limit = burst + 1000 * mtu
+    counted = mtu + (_ETHERNET_BYTES if is_switched else 0)
+    rate = int(facts["access_bps"] * counted / (mtu + facts["overhead_bytes"]) * _CARD_MARGIN)
+    burst = max(4 * counted, rate // 8 // 1000)
+    limit = burst + 1000 * counted
     _batch("tc", [f"qdisc add dev {INTERFACE} root tbf rate {rate}bit burst {burst} limit {limit}"], network)
 
 

@@ -13,16 +13,30 @@ from weir.deploy.node.base import Change, Refused, boot_id, execute
 
 __all__ = ["do_address", "do_controls", "do_facts", "do_ways"]
 
+_ETHERNET_BYTES = 14
+_ETHERNET = {"1", "772"}
+"""Types of devices with Ethernet's header (``ARPHRD_ETHER``, ``ARPHRD_LOOPBACK`` in if_arp.h)."""
+
 
 def do_address(asked: Change) -> Change:
-    """The first IPv4 address of the device ``device``; without one, that by which ``to`` is reached."""
+    """The first IPv4 address of ``device``, or the device that has ``address``, with the bytes before an IP packet that
+    its disciplines count.
+    """
     if asked.get("device"):
         for word in execute("ip", "-4", "-o", "address", "show", "dev", asked["device"]).split():
             if "/" in word and word.count(".") == 3:
-                return {"address": word.partition("/")[0], "device": asked["device"]}
+                return _address(word.partition("/")[0], asked["device"])
         raise Refused(f"{asked['device']} has no IPv4 address")
     words = execute("ip", "-4", "-o", "address", "show", "to", asked["address"]).split()
-    return {"address": asked["address"], "device": words[1] if len(words) > 1 else None}
+    return _address(asked["address"], words[1] if len(words) > 1 else None)
+
+
+def _address(address: str, device: str | None) -> Change:
+    kind = ""
+    if device is not None:
+        with contextlib.suppress(OSError):
+            kind = Path("/sys/class/net", device, "type").read_text(encoding="ascii").strip()
+    return {"address": address, "device": device, "header_bytes": _ETHERNET_BYTES if kind in _ETHERNET else 0}
 
 
 def do_ways(asked: Change) -> Change:

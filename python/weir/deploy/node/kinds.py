@@ -95,6 +95,23 @@ class _Offload(Kind):
         execute("ethtool", "-K", change["device"], change["name"], change["value"])
 
 
+class _Segments(Kind):
+    """``value``: the most segments that ``device`` takes at once (``gso_max_segs``)."""
+
+    def before(self, change: Change) -> int:
+        words = execute("ip", "-details", "-oneline", "link", "show", "dev", change["device"]).split()
+        if "gso_max_segs" not in words:
+            raise Refused(f"{change['device']} does not say how many segments it takes at once")
+        return int(words[words.index("gso_max_segs") + 1])
+
+    def make(self, change: Change) -> None:
+        execute("ip", "link", "set", "dev", change["device"], "gso_max_segs", str(change["value"]))
+
+    def undo(self, change: Change, before: Any) -> None:
+        with contextlib.suppress(Refused):  # the device is gone
+            self.make({**change, "value": before})
+
+
 class _Module(Kind):
     """A module ``name`` of the kernel; ``value`` is whether it is loaded."""
 
@@ -150,6 +167,7 @@ KINDS: dict[str, Kind] = {
     "sysctl": _Sysctl(),
     "qdisc": _Qdisc(),
     "offload": _Offload(),
+    "segments": _Segments(),
     **WAYS,
     "module": _Module(),
     "file": _File(),

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weir.deploy import Change, deploy, entry, qdisc, route, rule, sysctl, tun
+from weir.deploy import Change, deploy, entry, qdisc, route, rule, segments, sysctl, tun
 from weir.hosts.jobs import job
 from weir.hosts.processes import Process
+from weir.hosts.rates import packets_alone, packets_per_s
 from weir.hosts.session import Session
 from weir.hosts.wiring import FIRST_PORT, card, wire
 from weir.inventory import EmulatorNode
@@ -59,6 +60,8 @@ class Between:
         self.member = member
         self._plan = plan
         self._members = members
+        per_s, _ = packets_per_s(plan)
+        self._alone = packets_alone(plan, per_s)
         self._ways = dict(zip(members, _ways(told, member, list(members.values())), strict=True))
 
     @property
@@ -95,15 +98,18 @@ class Between:
         return found
 
     def cards(self) -> dict[int, list[Change]]:
-        """The queue at the node of each host that represents the host's card (:func:`weir.hosts.wiring.card`).
+        """What makes the interface of each host's node the host's card: its queue (:func:`weir.hosts.wiring.card`),
+        and whether trains of segments leave it (``methods.emul.offload``).
 
-        Its interface has it only if the inventory says that it is one of the experiment: control must stay fast.
+        Only an interface that the inventory names as that of the experiment is changed: control must stay fast.
         """
-        return {
-            host: [qdisc(member.device, words)]
-            for host, member in self._members.items()
-            if _is_apart(member) and member.device is not None and (words := card(self._plan, host))
-        }
+        found: dict[int, list[Change]] = {}
+        for host, member in self._members.items():
+            if _is_apart(member) and member.device is not None:
+                alone = [segments(member.device, 1)] if self._alone else []
+                words = card(self._plan, host, member.header_bytes)
+                found[host] = alone + ([qdisc(member.device, words)] if words else [])
+        return found
 
     def warnings(self) -> list[str]:
         """What the hosts' nodes cannot do as the hosts of the scenario would."""
@@ -118,8 +124,8 @@ class Between:
         names = ", ".join(without[:_FEW]) + (", ..." if len(without) > _FEW else "")
         return [
             f"{names}: the card of a host is at {self.name}, so a sender does not feel that it is full (TCP small "
-            "queues) and may fill the queue behind it. With `interface` in the inventory, weir gives that interface "
-            "the card's rate"
+            "queues), may fill the queue behind it, and sends trains of segments. With `interface` in the inventory, "
+            "weir makes that interface the card"
         ]
 
     def deploy(self) -> str:

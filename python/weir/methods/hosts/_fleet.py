@@ -60,6 +60,8 @@ class Member:
     device: str | None
     restored: int
     """Changes that an experiment before had left there."""
+    header_bytes: int = 0
+    """Header that ``device`` puts before an IP packet."""
     readings: list[Clock] = field(default_factory=list)
     heard_ns: int = 0
     """When the node was last heard, by this process' clock."""
@@ -187,8 +189,8 @@ class Fleet:
         try:
             keeper = Keeper(place, node.python)
             restored = len(keeper.claim(self._limit_s))
-            address, device = _address(keeper, node)
-            member = Member(node, place, keeper, address, device, restored)
+            address, device, header_bytes = _address(keeper, node)
+            member = Member(node, place, keeper, address, device, restored, header_bytes)
             member.ask_clock(_FIRST)
         except BaseException as error:
             lost = isinstance(error, PlaceError) and place.gone
@@ -222,13 +224,13 @@ def _require(failed: Sequence[MethodError]) -> None:
     raise kind("; ".join(str(error) for error in failed)) from failed[0]
 
 
-def _address(keeper: Keeper, node: Node) -> tuple[str, str | None]:
-    """The address of ``node`` in the experiment, and its device."""
+def _address(keeper: Keeper, node: Node) -> tuple[str, str | None, int]:
+    """The address of ``node`` in the experiment, its device, and the bytes of a header there."""
     told = node.experiment_address
     if told is None and node.interface is None:
         told = _own_address(keeper, node)
     answer = keeper.ask("address", device=None if told else node.interface, address=told)
-    return answer["address"], answer["device"] or node.interface
+    return answer["address"], answer["device"] or node.interface, answer["header_bytes"]
 
 
 def _own_address(keeper: Keeper, node: Node) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weir.deploy import Change, deploy, entry, qdisc, rule, sysctl, tun
+from weir.deploy import Change, deploy, entry, qdisc, rule, segments, sysctl, tun
 from weir.hosts import ends
 from weir.hosts.jobs import job
 from weir.hosts.processes import Process
+from weir.hosts.rates import packets_alone, packets_per_s
 from weir.hosts.session import Session
 from weir.hosts.wiring import FIRST_PORT, card, mtu
 from weir.methods import MethodError
@@ -42,6 +43,8 @@ class Own:
         self._plan = plan
         self._members = members
         self._peers = peers(plan)
+        per_s, _ = packets_per_s(plan)
+        self._alone = packets_alone(plan, per_s)
         together(lambda host: _ask(members[host], [members[peer] for peer in self._peers[host]]), self._peers)
 
     @property
@@ -56,6 +59,8 @@ class Own:
         interfaces = sorted({member.ways[self._members[peer].address]["device"] for peer in self._peers[host]})
         # Packets of others come by an interface, and answers to them leave by the emulator's.
         found += [sysctl(f"net/ipv4/conf/{name}/rp_filter", LOOSE) for name in interfaces]
+        if self._alone:
+            found.append(segments(device(host), 1))
         if words := card(self._plan, host):
             found.append(qdisc(device(host), words))
         for peer in self._peers[host]:
