@@ -31,6 +31,7 @@ use crate::classes::WHOLE_PPM;
 use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, key};
 use crate::fifo::{Entry, Fifo};
 use crate::limit::size;
+use crate::pie::valid_controller;
 use crate::qdisc::{AtDeparture, Drops};
 use crate::{Counters, Dequeued, DropReason, DropTail, Enqueued, Limit, Packet, Port, Qdisc};
 
@@ -135,11 +136,7 @@ impl QueuePlan for DualPi2Queue {
     }
 
     fn validate(&self, at: &str) -> Result<(), Fault> {
-        check(self.update_ns > 0, || format!("{at}.update_ns"), "must not be zero")?;
-        for (name, weight) in [("alpha", self.alpha), ("beta", self.beta)] {
-            let place = || format!("{at}.{name}");
-            check(weight.is_finite() && weight >= 0.0, place, "must be finite and not negative")?;
-        }
+        valid_controller(at, self.update_ns, self.alpha, self.beta)?;
         let factor = self.coupling;
         check(factor.is_finite() && factor > 0.0, || format!("{at}.coupling"), "must be finite and above zero")?;
         check(self.classic_ppm <= WHOLE_PPM, || format!("{at}.classic_ppm"), "a share is at most 1000000")

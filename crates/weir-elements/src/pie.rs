@@ -88,13 +88,18 @@ impl QueuePlan for PieQueue {
     }
 
     fn validate(&self, at: &str) -> Result<(), Fault> {
-        check(self.update_ns > 0, || format!("{at}.update_ns"), "must not be zero")?;
-        for (name, weight) in [("alpha", self.alpha), ("beta", self.beta)] {
-            let place = || format!("{at}.{name}");
-            check(weight.is_finite() && weight >= 0.0, place, "must be finite and not negative")?;
-        }
-        Ok(())
+        valid_controller(at, self.update_ns, self.alpha, self.beta)
     }
+}
+
+/// Checks the parameters of a proportional integral controller.
+pub(crate) fn valid_controller(at: &str, update_ns: u64, alpha: f64, beta: f64) -> Result<(), Fault> {
+    check(update_ns > 0, || format!("{at}.update_ns"), "must not be zero")?;
+    for (name, weight) in [("alpha", alpha), ("beta", beta)] {
+        let place = || format!("{at}.{name}");
+        check(weight.is_finite() && weight >= 0.0, place, "must be finite and not negative")?;
+    }
+    Ok(())
 }
 
 impl AtDeparture for PieQueue {

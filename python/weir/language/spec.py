@@ -19,7 +19,7 @@ from weir.language.problem import NOWHERE, Invalid, Log, Mark, choose, gather, l
 from weir.language.scalars import Choice, Definitions, Type, expected
 from weir.language.tree import Entry, Map, Node, Scalar, Seq, describe
 
-__all__ = ["Kind", "ListOf", "MapOf", "OneOf", "OneOrEach", "ShapeOf", "Spec", "Struct", "key"]
+__all__ = ["Kind", "ListOf", "MapOf", "OneOf", "OneOrEach", "ShapeOf", "Short", "Spec", "Struct", "key"]
 
 T = TypeVar("T")
 
@@ -229,6 +229,22 @@ def _keys(cls: type[Any]) -> list[Key]:
 
 def _field_name(cls: type[Any], name: str) -> str:
     return name if name in cls.__dataclass_fields__ else f"{name}_"
+
+
+class Short(Generic[S]):
+    """A single value in place of a mapping that gives only ``field``: ``512KiB`` for ``{size: 512KiB}``."""
+
+    def __init__(self, spec: type[S], field: str, value: Type[Any]) -> None:
+        self._spec = spec
+        self._field = field
+        self._value = value
+        self.what = value.what
+
+    def parse(self, node: Node, log: Log) -> S:
+        return self._spec(mark=node.mark, marks={self._field: node.mark}, **{self._field: self._value.parse(node, log)})
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return self._value.schema(defs)
 
 
 class OneOf(Generic[S]):

@@ -8,6 +8,7 @@ for the output port by which it leaves; flows that share both share the values. 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -15,29 +16,42 @@ import polars as pl
 
 from weir.metrics.bounds import NON_NEGATIVE
 from weir.metrics.registry import Category, View, metric
-from weir.metrics.results import Series, Values
+from weir.metrics.results import Result, Series, Values
 from weir.metrics.window import Window
 from weir.run import Flow
 
 __all__: list[str] = []
 
-_VIEWS = (View.PROVIDER,)
-_SOURCE = "LIP 2006-38"
 _FRAME_BYTES = 18
 """Ethernet header and checksum. Preamble and gap, 20 bytes, are not counted."""
 
 
-@metric(
+def _metric(
+    name: str, *, symbol: str, formula: str, unit: str, category: Category, section: str, table: str
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Registers a metric of flows, for providers, from a section of the report and a table beside ``flows``."""
+    return metric(
+        name,
+        symbol=symbol,
+        formula=formula,
+        unit=unit,
+        bounds=NON_NEGATIVE,
+        category=category,
+        scope="flow",
+        views=(View.PROVIDER,),
+        source=f"LIP 2006-38 section {section}",
+        tables=(table, "flows"),
+    )
+
+
+@_metric(
     "port.rate",
     symbol="X_i(t)",
     formula="8 · packets delivered · (IP bytes of a packet + 18) / length of the interval",
     unit="bit/s",
-    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
-    scope="flow",
-    views=_VIEWS,
-    source=f"{_SOURCE} section 3.4",
-    tables=("goodput", "flows"),
+    section="3.4",
+    table="goodput",
 )
 def port_rate(window: Window) -> Series:
     """Ethernet frames that a flow's receiver gets, without preamble and gap; one value per interval of ``goodput``.
@@ -53,17 +67,14 @@ def port_rate(window: Window) -> Series:
     return Series("flow", delivered.members, delivered.times_ns, rates)
 
 
-@metric(
+@_metric(
     "port.ratio",
     symbol="X_i / R_i",
     formula="Σ packets delivered / Σ packets sent, full ones",
     unit="1",
-    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
-    scope="flow",
-    views=_VIEWS,
-    source=f"{_SOURCE} section 4.5",
-    tables=("goodput", "flows"),
+    section="4.5",
+    table="goodput",
 )
 def port_ratio(window: Window) -> Values:
     """Output over input rate of a flow. Packets in the switch at an end of the window may bring it above 1."""
@@ -106,17 +117,14 @@ def _mean(packets: str, runs: str) -> pl.Expr:
     return pl.when(count > 0).then(pl.col(packets).sum() / count)
 
 
-@metric(
+@_metric(
     "switch.loss_run",
     symbol="b_i",
     formula="Σ packets dropped / Σ runs of consecutive losses",
     unit="packets",
-    bounds=NON_NEGATIVE,
     category=Category.LOSS,
-    scope="flow",
-    views=_VIEWS,
-    source=f"{_SOURCE} section 4.3",
-    tables=("ports", "flows"),
+    section="4.3",
+    table="ports",
 )
 def loss_run(window: Window) -> Values:
     """Mean length of the runs of losses of an input port; undefined without a loss.
@@ -126,51 +134,42 @@ def loss_run(window: Window) -> Values:
     return _values(window, _mean("drop_packets", "loss_runs"))
 
 
-@metric(
+@_metric(
     "switch.loss_run_max",
     symbol="max b_i",
     formula="longest run of consecutive losses",
     unit="packets",
-    bounds=NON_NEGATIVE,
     category=Category.LOSS,
-    scope="flow",
-    views=_VIEWS,
-    source=f"{_SOURCE} section 4.3",
-    tables=("ports", "flows"),
+    section="4.3",
+    table="ports",
 )
 def loss_run_max(window: Window) -> Values:
     """Longest run of losses of an input port, 0 without a loss. A run counts whole, also the part before the window."""
     return _values(window, pl.col("loss_run_max").max())
 
 
-@metric(
+@_metric(
     "switch.service_run",
     symbol="s_i",
     formula="Σ packets served / Σ runs of consecutive services",
     unit="packets",
-    bounds=NON_NEGATIVE,
     category=Category.FAIRNESS,
-    scope="flow",
-    views=_VIEWS,
-    source=f"{_SOURCE} section 4.3",
-    tables=("ports", "flows"),
+    section="4.3",
+    table="ports",
 )
 def service_run(window: Window) -> Values:
     """Mean number of packets of an input port that an output port sends without one of another input between."""
     return _values(window, _mean("out_packets", "service_runs"))
 
 
-@metric(
+@_metric(
     "switch.starvation",
     symbol="S_i",
     formula="longest time without service of an input port of which packets came or waited",
     unit="s",
-    bounds=NON_NEGATIVE,
     category=Category.FAIRNESS,
-    scope="flow",
-    views=_VIEWS,
-    source=f"{_SOURCE} section 4.1",
-    tables=("ports", "flows"),
+    section="4.1",
+    table="ports",
 )
 def starvation(window: Window) -> Values:
     """Longest time for which an output port served nothing of an input port although it had or got packets of it."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from weir.language.problem import Log
 from weir.language.scalars import DELAY, MTU, OVERHEAD, PROBABILITY, RATE, Definitions
-from weir.language.spec import OneOf, Spec, Struct, key
+from weir.language.spec import OneOf, Short, Spec, Struct, key
 from weir.language.tree import Map, Node
 from weir.queues import Form
 
@@ -45,15 +45,7 @@ class NoLoss(Spec):
     """No losses."""
 
 
-class _BernoulliShorthand:
-    what = PROBABILITY.what
-
-    def parse(self, node: Node, log: Log) -> Spec:
-        values: dict[str, Any] = {"p": PROBABILITY.parse(node, log)}
-        return _BERNOULLI(mark=node.mark, marks={"p": node.mark}, **values)
-
-    def schema(self, defs: Definitions) -> dict[str, Any]:
-        return PROBABILITY.schema(defs)
+_BERNOULLI_SHORT = Short(_BERNOULLI, "p", PROBABILITY)
 
 
 class _BernoulliType:
@@ -62,7 +54,7 @@ class _BernoulliType:
     what = f"{PROBABILITY.what}, or a mapping with `p`"
 
     def parse(self, node: Node, log: Log) -> Spec:
-        return Struct(_BERNOULLI).parse(node, log) if isinstance(node, Map) else _BernoulliShorthand().parse(node, log)
+        return Struct(_BERNOULLI).parse(node, log) if isinstance(node, Map) else _BERNOULLI_SHORT.parse(node, log)
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
         return {"anyOf": [*PROBABILITY.schema(defs)["anyOf"], Struct(_BERNOULLI).schema(defs)]}
@@ -91,7 +83,7 @@ LOSS: OneOf[Spec] = OneOf(
         "bernoulli": _BernoulliType(),
         "list": _LossListType(),
     },
-    _BernoulliShorthand(),
+    _BERNOULLI_SHORT,
     "a probability such as `1%`",
 )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from weir.language.problem import Log
 from weir.language.scalars import DURATION, SIZE, Choice, Definitions, Integer, Number, Text
-from weir.language.spec import MapOf, OneOf, ShapeOf, Spec, Struct, key
+from weir.language.spec import MapOf, OneOf, ShapeOf, Short, Spec, Struct, key
 from weir.language.tree import Node, Scalar
 
 from ._switch_presets import PRESETS
@@ -63,20 +63,10 @@ class Mixed(Spec):
     alpha: float | None = key(_ALPHA, _ALPHA_DOC, default=None)
 
 
-class _SharedShorthand:
-    what = SIZE.what
-
-    def parse(self, node: Node, log: Log) -> Spec:
-        return Shared(mark=node.mark, size=SIZE.parse(node, log))
-
-    def schema(self, defs: Definitions) -> dict[str, Any]:
-        return SIZE.schema(defs)
-
-
 _MEMORY: OneOf[Spec] = OneOf(
     "a memory",
     {"shared": Struct(Shared), "partitioned": Struct(Partitioned), "mixed": Struct(Mixed)},
-    _SharedShorthand(),
+    Short(Shared, "size", SIZE),
     "the size of a shared one such as `512KiB`",
 )
 
@@ -103,20 +93,10 @@ class Pareto(Spec):
     shape: float = key(Number(1, 1000, positive=True), "Their shape, above 1. Default: 1.5.", default=1.5)
 
 
-class _FixedShorthand:
-    what = DURATION.what
-
-    def parse(self, node: Node, log: Log) -> Spec:
-        return Fixed(mark=node.mark, time=DURATION.parse(node, log))
-
-    def schema(self, defs: Definitions) -> dict[str, Any]:
-        return DURATION.schema(defs)
-
-
 _HOLD: OneOf[Spec] = OneOf(
     "a law of times",
     {"fixed": Struct(Fixed), "exponential": Struct(Exponential), "pareto": Struct(Pareto)},
-    _FixedShorthand(),
+    Short(Fixed, "time", DURATION),
     "a fixed time such as `100ms`",
 )
 

@@ -120,8 +120,7 @@ def _registry() -> dict[str, dict[str, tuple[int, int]]]:
 def _check_registered(cc: CongestionControl, log: Log) -> None:
     known = _registry()
     if cc.name not in known:
-        hint = f"; the kernel's is `linux:{cc.name}`" if cc.name in KERNELS else choose(cc.name, known)
-        raise log.error(cc.mark, f"there is no congestion control `{cc.name}`{hint}")
+        raise log.error(cc.mark, f"there is no congestion control `{cc.name}`{choose(cc.name, known)}")
     _check_options(cc, known[cc.name], log)
 
 
