@@ -79,7 +79,7 @@ def test_it_leaves_when_its_input_ends() -> None:
 def test_it_takes_no_options_of_services() -> None:
     done = subprocess.run([*queues_command(), "--port", "7"], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
-    assert "queues goes with no service" in done.stderr
+    assert "queues and tester go with no service" in done.stderr
 
 
 _LIVE = """

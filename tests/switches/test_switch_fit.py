@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from weir.study.switches import ModelRig, Verdict, fit, hidden, judged
+from weir.study.errors import StudyError
+from weir.study.switches import ModelRig, Observation, Trial, Verdict, fit, hidden, judged
 from weir.study.switches._arbiter import hold_law
 from weir.study.switches._memory import Choices, fit_memory
 from weir.study.switches._service import Runs
@@ -83,6 +85,19 @@ def test_drawn_switches_are_known(number: int) -> None:
     assert verdict.right_class, verdict
     assert abs(verdict.buffer_error) < 0.1, verdict
     assert verdict.isoline_error < 0.03, verdict
+
+
+def test_a_switch_from_which_nothing_comes_is_told() -> None:
+    rig = ModelRig("fair")
+    seen = rig.observe
+
+    def silent(trial: Trial) -> Observation:
+        found = seen(trial)
+        return replace(found, received=[np.full(len(times), -1) for times in found.received])
+
+    rig.observe = silent  # type: ignore[method-assign]
+    with pytest.raises(StudyError, match="no packet of 1500 B came out"):
+        fit(rig)
 
 
 def test_laws_of_bursts_by_likelihood() -> None:

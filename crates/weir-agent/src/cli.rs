@@ -15,12 +15,14 @@ use crate::queues;
 use crate::sampler::Sampling;
 use crate::services::{self, Service};
 use crate::session::{Options, Session};
+use crate::tester;
 
 const HELP: &str = "\
 Generates and sinks the traffic of a weir plan on a node, and measures it.
 
 Usage: weir-agent                                    serve a plan: a job and commands on standard input
        weir-agent queues                             read the counters of queueing disciplines for table links
+       weir-agent tester                             send frames at constant rates through a switch, and time them
        weir-agent echo|sink|source... [OPTIONS]      serve whoever comes, over TCP and UDP
 
 A plan's tables go to standard output, as JSON lines with binary columns (crates/weir-run). The agent leaves when
@@ -51,6 +53,7 @@ const MISUSED: u8 = 2;
 enum Action {
     Job(Options),
     Queues,
+    Tester,
     Services(IpAddr, Vec<(Service, u16)>),
     Print(String),
 }
@@ -60,6 +63,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match parse(arguments) {
         Ok(Action::Job(options)) => serve_job(options),
         Ok(Action::Queues) => serve_queues(),
+        Ok(Action::Tester) => serve_tester(),
         Ok(Action::Services(address, services)) => serve_services(address, &services),
         Ok(Action::Print(text)) => {
             print!("{text}");
@@ -75,7 +79,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, lexopt
     let mut services = Vec::new();
     let (mut address, mut port) = (None, None);
     let mut options = Options { sampling: Sampling::Auto, at_once: false };
-    let mut queues = false;
+    let mut whole = None;
     while let Some(argument) = parser.next()? {
         match argument {
             Long("version") | Short('V') => {
@@ -86,15 +90,16 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, lexopt
             Long("port") => port = Some(parser.value()?.parse::<u16>()?),
             Long("at-once") => options.at_once = true,
             Long("sampling") => options.sampling = sampling_of(&parser.value()?.string()?)?,
-            Value(name) if name == "queues" => queues = true,
+            Value(name) if name == "queues" && whole.is_none() => whole = Some(Action::Queues),
+            Value(name) if name == "tester" && whole.is_none() => whole = Some(Action::Tester),
             Value(name) => services.push(service_of(&name.string()?)?),
             other => return Err(other.unexpected()),
         }
     }
-    if queues {
+    if let Some(action) = whole {
         return match (services.is_empty(), address, port) {
-            (true, None, None) => Ok(Action::Queues),
-            _ => Err("queues goes with no service, --address or --port".into()),
+            (true, None, None) => Ok(action),
+            _ => Err("queues and tester go with no service, --address or --port".into()),
         };
     }
     if services.is_empty() {
@@ -130,7 +135,7 @@ fn service_of(name: &str) -> Result<Service, lexopt::Error> {
         "echo" => Ok(Service::Echo),
         "sink" => Ok(Service::Sink),
         "source" => Ok(Service::Source),
-        other => Err(format!("{other:?} is no service; expected echo, sink, source or queues").into()),
+        other => Err(format!("{other:?} is no service; expected echo, sink, source, queues or tester").into()),
     }
 }
 
@@ -163,6 +168,23 @@ fn serve_job(options: Options) -> ExitCode {
     match Session::new(job, options, input, output).and_then(Session::run) {
         Ok(_) => ExitCode::SUCCESS,
         Err((error, output)) => give_up(output, &error, FAILED),
+    }
+}
+
+fn serve_tester() -> ExitCode {
+    let line = match io::stdin().lines().next() {
+        Some(Ok(line)) => line,
+        _ => return misused("standard input ended before a whole line; expected a job"),
+    };
+    let seen = tester::test(&line).and_then(|seen| {
+        serde_json::to_writer(io::stdout().lock(), &seen).map_err(|error| AgentError(error.to_string()))
+    });
+    match seen {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weir-agent: {error}");
+            ExitCode::from(FAILED)
+        }
     }
 }
 

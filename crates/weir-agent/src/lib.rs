@@ -14,6 +14,7 @@
 //! - [`telemetry`]: the rows of the tables; [`sampler`]: the sampling of connections.
 //! - [`queues`]: the counters of the kernel's queueing disciplines, for links that are made of them.
 //! - [`services`]: echo, sink and source.
+//! - [`tester`]: constant rates of frames through a switch, and the instants at which each came out.
 //!
 //! System calls are in `weir-sys`.
 //!
@@ -62,4 +63,5 @@ mod spread;
 mod tcp_receiver;
 mod tcp_sender;
 mod telemetry;
+mod tester;
 mod window;

@@ -12,13 +12,14 @@ import click
 from weir.cli._common import console, emit_json, error_console, examples, json_option
 
 if TYPE_CHECKING:
-    from weir.study.switches import Characterised, ModelRig
+    from weir.study.switches import BetweenRig, Characterised, ModelRig
 
 __all__ = ["command"]
 
 _EPILOG = examples(
     ("weir switch characterise dlink-dgs1216t", "characterise a preset"),
     ("weir switch characterise ./my-switch.yaml", "a switch that you describe, with the keys of `switch` in scenarios"),
+    ("weir switch characterise --between eth1,eth2,eth3", "a real one between three interfaces of this host"),
 )
 
 
@@ -31,11 +32,25 @@ _CHARACTERISE = examples(
     ("weir switch characterise foundry-x424", "the page is runs/switch-foundry-x424/report.html"),
     ("weir switch characterise ./mine.yaml -o mine", "a file with the keys of a scenario's `switch`"),
     ("weir switch characterise fair --json", "print what was found as JSON"),
+    ("weir switch characterise --between a/eth0,b/eth0,c/eth0 --rate 100Mbps", "interfaces in the namespaces a, b, c"),
 )
 
 
 @command.command(epilog=_CHARACTERISE)
-@click.argument("model", metavar="MODEL")
+@click.argument("model", metavar="[MODEL]", required=False)
+@click.option(
+    "--between",
+    metavar="IF,IF,IF",
+    help="Interfaces of this host at ports of a real switch, three or more; NAMESPACE/IF in a namespace. Needs root.",
+)
+@click.option("--rate", metavar="RATE", help="With --between: the ports' rate. Default: what the interfaces say.")
+@click.option(
+    "--overhead",
+    metavar="SIZE",
+    default="38B",
+    show_default=True,
+    help="With --between: bytes that an IP packet has besides on the wire.",
+)
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder. Default: runs/switch-NAME."
 )
@@ -43,26 +58,41 @@ _CHARACTERISE = examples(
 @click.option(
     "--points",
     type=click.IntRange(2, 50),
-    default=20,
-    show_default=True,
-    help="Rates of either input for the isolines; the paper has 50.",
+    help="Rates of either input for the isolines; the paper has 50. Default: 20, or 4 with --between.",
 )
 @click.option("--tcp/--no-tcp", "with_tcp", default=True, help="Compare TCP flows over switch and model, or do not.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only results and problems, no progress.")
 @json_option
 def characterise(
-    model: str, out: Path | None, seed: int, points: int, with_tcp: bool, quiet: bool, as_json: bool
+    model: str | None,
+    between: str | None,
+    rate: str | None,
+    overhead: str,
+    out: Path | None,
+    seed: int,
+    points: int | None,
+    with_tcp: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
-    """Characterise the switch MODEL from outside, and fit a model to what was seen.
+    """Characterise the switch MODEL, or one between interfaces, from outside, and fit a model to what was seen.
 
     MODEL is a preset, or a file with the keys of `switch` in scenarios. weir sends constant rates and bursts through
     it, looks at the packets that come out, and says which class the switch is in, its arbiter, its memory, and how long
     an input starves. The folder then has switch.yaml, which a scenario uses by `switch: {file: switch.yaml}`, and
     report.html.
+
+    With --between, the last interfaces receive, and all but the receiving one send. They need no addresses; whatever
+    else uses them disturbs the measurement. A trial lasts as long as it takes, so that slow ports take minutes.
     """
     from weir.study import switches
 
-    name, rig = _rig(model, seed)
+    if (model is None) == (between is None):
+        raise click.UsageError("expected a MODEL, or --between with three or more interfaces")
+    if between is None and (rate is not None or overhead != "38B"):
+        raise click.UsageError("--rate and --overhead go with --between; a model has ports of 1 Gb/s")
+    name, rig = _rig(str(model), seed) if between is None else _real(between, rate, overhead)
+    points = points or (4 if between else 20)
 
     def tell(said: str) -> None:
         if not quiet:
@@ -71,15 +101,18 @@ def characterise(
     found = switches.characterise(rig, name, seed=seed, points=points, with_tcp=with_tcp, tell=tell)
     folder = out or Path("runs") / f"switch-{name}"
     page = switches.build(found, folder / "report.html")
+    real = rig if isinstance(rig, switches.BetweenRig) else None
     comments = [f"Fitted to measurements of {name} by `weir switch characterise`."]
     comments += [f"{word}: {text}" for word, text in switches.lines(found)]
     written = folder / "switch.yaml"
     written.write_text(switches.yaml_text(found.fitted, comments), encoding="utf-8")
     if as_json:
-        emit_json(_document(found, written, page))
+        emit_json(_document(found, written, page, real))
         return
     for word, said in switches.lines(found):
         console().print(f"{word + ':':<12} {said}", markup=False, highlight=False, soft_wrap=True)
+    if real is not None:
+        console().print(f"{'senders:':<12} {real.summary.text}", markup=False, highlight=False, soft_wrap=True)
     console().print(f"{written}, {page}: {found.wall_s:.0f} s", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -106,7 +139,26 @@ def _rig(model: str, seed: int) -> tuple[str, ModelRig]:
         raise
 
 
-def _document(found: Characterised, written: Path, page: Path) -> dict[str, Any]:
+def _real(between: str, rate: str | None, overhead: str) -> tuple[str, BetweenRig]:
+    """The name of a real switch, and the switch with testers at its ports."""
+    from weir.study.switches import BetweenRig
+
+    words = [word.strip() for word in between.split(",")]
+    rig = BetweenRig(words, None if rate is None else _quantity("--rate", rate), _quantity("--overhead", overhead))
+    return "between-" + "-".join(word.replace("/", ".") for word in words), rig
+
+
+def _quantity(option: str, text: str) -> int:
+    """A rate in bit/s or a size in bytes, as scenarios have them."""
+    from weir.language.units import RATE, SIZE
+
+    try:
+        return int((RATE if option == "--rate" else SIZE).parse(text))
+    except ValueError as error:
+        raise click.UsageError(f"{option}: {error}") from error
+
+
+def _document(found: Characterised, written: Path, page: Path, real: BetweenRig | None) -> dict[str, Any]:
     from weir.study.switches import switch_words
 
     fitted, measured, model = found.fitted, found.measured, found.model
@@ -133,6 +185,7 @@ def _document(found: Characterised, written: Path, page: Path) -> dict[str, Any]
             {"switch": asdict(a), "model": asdict(b)} for a, b in zip(measured.bursts, model.bursts, strict=True)
         ],
         "tcp": [{"switch": asdict(a), "model": asdict(b)} for a, b in zip(measured.tcp, model.tcp, strict=True)],
+        "accuracy": None if real is None else asdict(real.summary),
         "file": str(written),
         "page": str(page),
         "wall_s": found.wall_s,

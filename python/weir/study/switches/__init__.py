@@ -1,6 +1,7 @@
 """Finds out what is inside a switch from outside, and fits a model of it: ``weir switch characterise``.
 
-A rig has testers at the ports of a switch: :class:`ModelRig` is one around a switch of the simulator. :func:`fit`
+A rig has testers at the ports of a switch: :class:`ModelRig` is one around a switch of the simulator,
+:class:`BetweenRig` one of network interfaces around a real switch. :func:`fit`
 executes the programme of LIP 2006-38, extended by more inputs and outputs, and returns the switch that explains what
 was seen.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from weir.scenario import is_switch_file as is_file
 from weir.study.switches._arbiter import Law
+from weir.study.switches._between import BetweenRig, Senders
 from weir.study.switches._characterise import Characterised, characterise
 from weir.study.switches._compare import Behaviour
 from weir.study.switches._fit import Class, Fitted, Pause, class_of, fit, window_ns
@@ -23,6 +25,7 @@ from weir.study.switches.page import build
 
 __all__ = [
     "Behaviour",
+    "BetweenRig",
     "Characterised",
     "Class",
     "Fitted",
@@ -33,6 +36,7 @@ __all__ = [
     "Observation",
     "Pause",
     "Rig",
+    "Senders",
     "Stream",
     "Trial",
     "Verdict",

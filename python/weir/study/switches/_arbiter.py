@@ -102,6 +102,8 @@ def _same_runs(pair: Service) -> bool:
 
 def _by_weight(seen: Evidence) -> bool:
     """Whether shares are unequal, or equal in bytes rather than in packets."""
+    if not seen.weights:
+        return False
     if len(set(seen.weights.values())) > 1:
         return True
     large, small = (*seen.sizes.shares, 0.0, 0.0)[:2]

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from weir.study.errors import StudyError
 from weir.study.switches import _programme as programme
 from weir.study.switches._arbiter import Evidence, Law, decide
 from weir.study.switches._fitted import Class, Fitted, Pause, class_of
 from weir.study.switches._iterations import ROUNDS, nearest_rounds
-from weir.study.switches._memory import MemoryFit, choices_of, fit_memory, fit_resume
+from weir.study.switches._memory import CLOCKED, EXACT, MemoryFit, choices_of, fit_memory, fit_resume
 from weir.study.switches._model import ModelRig
-from weir.study.switches._rig import Observation, Rig, Trial, gap_ns
+from weir.study.switches._rig import Observation, Rig, Stream, Trial, gap_ns
 from weir.study.switches._service import Runs, holds_of, overlaps, overtaken, runs_of_counts, service_of, weights_of
 from weir.study.switches._states import States, packets_of, states_of
 from weir.study.switches._yaml import flow_text, switch_words
@@ -61,6 +62,9 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
     Args:
         rig: The rig; only :meth:`Rig.observe` is asked.
         tell: Gets the next step.
+
+    Raises:
+        StudyError: nothing comes out of the switch.
     """
     bench = _Bench(rig, tell)
     _calibrate(bench)
@@ -68,7 +72,7 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
     seen: dict[str, Observation] = {full: _until_loss(bench)}
     for shares in ((1.0, 0.4), (0.8, 0.6)):
         name = _name(rig, *shares)
-        seen[name] = bench.observe(programme.pair(rig, *shares, 2 * bench.busy_ns, bench.idle_ns), f"{name} Mb/s")
+        seen[name] = bench.observe(programme.pair(rig, *shares, 2 * bench.busy_ns, bench.idle_ns), name)
     more = {
         _FOUR: programme.four(rig, bench.busy_ns, bench.idle_ns),
         _SIZES: programme.sizes(rig, bench.busy_ns, bench.idle_ns),
@@ -82,7 +86,9 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
     starvation = {name: _starvation(one) for name, one in seen.items()}
     if starved_ns is not None:
         starvation[full] = max(starvation[full], starved_ns)
-    memory, resume, notes = _memory(states, by_output=law.kind == "fifo")
+    if law.kind == "fifo" and rig.exact:
+        starvation[f"{full} by one clock"] = _one_clock(bench)
+    memory, resume, notes = _memory(states, by_output=law.kind == "fifo", exact=rig.exact)
     pause = _pause(rig, observed, states)
     if pause is not None and not memory.bound:
         notes = (*notes, "PAUSE prevents losses: the memory is a lower bound")
@@ -115,8 +121,8 @@ _FOUR, _SIZES, _TWO, _ALL = "all inputs to one output", "two sizes", "two output
 
 
 def _name(rig: Rig, *shares: float) -> str:
-    """Rates, Mb/s."""
-    return " + ".join(f"{share * rig.rate_bps / 1e6:.0f}" for share in shares)
+    """Rates."""
+    return " + ".join(f"{share * rig.rate_bps / 1e6:.0f}" for share in shares) + " Mb/s"
 
 
 def _calibrate(bench: _Bench) -> None:
@@ -126,6 +132,10 @@ def _calibrate(bench: _Bench) -> None:
         (stream,) = trial.streams
         packets = packets_of(rig, bench.observe(trial, f"alone, {stream.ip_bytes} B"))
         ahead = (packets.ended - packets.left)[np.isfinite(packets.left)]
+        if not len(ahead):
+            raise StudyError(
+                f"no packet of {stream.ip_bytes} B came out of the switch; is every port connected and up?"
+            )
         wire = stream.ip_bytes + rig.overhead_bytes
         # On a real clock a few packets are late because a processor was.
         late = float(ahead.min() if rig.exact else np.quantile(ahead, 0.1))
@@ -144,7 +154,7 @@ def _until_loss(bench: _Bench) -> Observation:
     busy = round(_FIRST_NS * slow)
     while True:
         trial = programme.pair(bench.rig, 1.0, 1.0, busy, busy)
-        seen = bench.observe(trial, f"{_name(bench.rig, 1.0, 1.0)} Mb/s for {busy / 1e6:.0f} ms")
+        seen = bench.observe(trial, f"{_name(bench.rig, 1.0, 1.0)} for {busy / 1e6:.0f} ms")
         first = _first_loss(bench.rig, seen)
         if first is not None and first < 0.4 * busy:
             bench.busy_ns = min(busy, max(round(_FIRST_NS * slow) // 2, int(4 * first)))
@@ -199,13 +209,13 @@ def _law(bench: _Bench, states: Mapping[str, States], pairs: list[str]) -> tuple
     return decide(Evidence(**{**vars(evidence), "runs": runs})), runs, starved
 
 
-def _memory(states: Mapping[str, States], *, by_output: bool) -> tuple[MemoryFit, int, tuple[str, ...]]:
+def _memory(states: Mapping[str, States], *, by_output: bool, exact: bool) -> tuple[MemoryFit, int, tuple[str, ...]]:
     choices = choices_of(states.values(), by_output=by_output)
     if len(choices.held) == 0:
         most = max(int(one.before.sum(axis=1).max()) for one in states.values())
         note = f"nothing was dropped: the memory has at least {most} B"
         return MemoryFit("shared", 0.0, float(most), None, 0.0, bound=False), 0, (note,)
-    memory = fit_memory(choices)
+    memory = fit_memory(choices, EXACT if exact else CLOCKED)
     return memory, fit_resume(choices, memory), ()
 
 
@@ -233,7 +243,8 @@ def _pause(rig: Rig, observed: Mapping[str, Observation], states: Mapping[str, S
                     (high if stop else low).append(float(inside[place]))
     if not high or not low:
         return None
-    return Pause(round(float(np.median(high)) - _WIDE / 2), round(float(np.median(low)) + _WIDE / 2))
+    least = max(1, round(float(np.median(low)) + _WIDE / 2))
+    return Pause(max(least + 1, round(float(np.median(high)) - _WIDE / 2)), least)
 
 
 def _starvation(seen: Observation) -> float:
@@ -260,6 +271,20 @@ def _deviation(seen: Observation, interval_ns: int = 1_000_000) -> float:
         return float("nan")
     counts, _ = np.histogram(out[out >= 0], edges)
     return float(counts.std() * (stream.ip_bytes + 18) * 8e9 / interval_ns)
+
+
+def _one_clock(bench: _Bench) -> float:
+    """The longest time, ns, without a packet of an input while both send at full rate by the same clock.
+
+    Their packets then meet a full memory in the same order until the phases have drifted, and one of them is lost.
+    """
+    rig, interval = bench.rig, round(1_000_000 * programme.slowness(bench.rig))
+    bench.tell(f"{_name(rig, 1.0, 1.0)} by one clock")
+    streams = [Stream(port, 0, rig.rate_bps, 1500, 1000 * port, 1000 * interval) for port in (0, 1)]
+    counted = rig.counts(streams, interval, 1000 * interval)
+    bench.packets += int(counted.sum())
+    edges = [np.flatnonzero(np.concatenate([[1], row, [1]])) for row in counted]
+    return float(max(np.diff(edge).max() - 1 for edge in edges) * interval)
 
 
 def window_ns(fitted: Fitted) -> int:

@@ -34,7 +34,7 @@ class Fitted:
     jitter_ns: int
     pause: Pause | None
     starvation_ns: Mapping[str, float]
-    """By pair of rates, Mb/s: the longest time without a packet of one of the inputs."""
+    """By pair of rates: the longest time without a packet of one of the inputs."""
     deviation_bps: Mapping[str, float]
     """By pair of rates: standard deviation of the first input's rate over intervals of 1 ms."""
     packets: int

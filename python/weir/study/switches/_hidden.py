@@ -40,12 +40,15 @@ def hidden(draw: random.Random) -> dict[str, Any]:
         switch["jitter"] = f"{round(_log_uniform(draw, 100, 30_000))}ns"
     if draw.random() < 0.25:
         switch["forwarding"] = "cut_through"
+    if draw.random() < 0.1 and largest > 12 * 1538:
+        high = round(largest * draw.uniform(0.3, 0.9))
+        switch["pause"] = {"high": f"{high}B", "low": f"{round(high * draw.uniform(0.3, 0.8))}B"}
     return switch
 
 
 def _memory(draw: random.Random, kind: str) -> dict[str, Any]:
-    size = round(_log_uniform(draw, 30e3, 4e6))
-    alpha = {} if draw.random() < 0.4 else {"alpha": round(_log_uniform(draw, 0.25, 8), 3)}
+    size = round(_log_uniform(draw, 15e3, 8e6))
+    alpha = {} if draw.random() < 0.4 else {"alpha": round(_log_uniform(draw, 0.1, 16), 3)}
     if kind == "partitioned":
         return {kind: {"size": f"{size}B"}}
     if kind == "shared":
@@ -57,13 +60,13 @@ def _memory(draw: random.Random, kind: str) -> dict[str, Any]:
 def _arbiter(draw: random.Random) -> Any:
     kind = draw.choice(_ARBITERS)
     if kind == "weighted":
-        return {kind: {"weights": {f"h{port}": draw.randint(1, 8) for port in range(4)}}}
+        return {kind: {"weights": {f"h{port}": draw.randint(1, 16) for port in range(4)}}}
     if kind in ("islip", "pim"):
         return {kind: {"iterations": draw.choice([1, 2, 4])}}
     if kind != "bursty":
         return kind
     law = draw.choice(["fixed", "exponential", "pareto"])
-    mean = f"{round(_log_uniform(draw, 30e3, 60e6))}ns"
+    mean = f"{round(_log_uniform(draw, 20e3, 100e6))}ns"
     if law == "fixed":
         return {kind: {"hold": {law: {"time": mean}}}}
     shape = {"shape": round(draw.uniform(1.3, 3), 3)} if law == "pareto" else {}
@@ -101,6 +104,8 @@ class Verdict:
     right_class: bool
     right_arbiter: bool
     right_memory: bool
+    bound: bool
+    """Whether anything was dropped; otherwise PAUSE hides the memory."""
     buffer_error: float
     """Of the most that one queue can hold."""
     size_error: float
@@ -137,7 +142,7 @@ def judged(words: dict[str, Any], *, seed: int = 1, number: int = 0, points: int
     truth = _kind_of(words["arbiter"])
     return Verdict(
         number, flow_text(words), flow_text(fitted), class_of(truth) == found.kind, truth == found.law.kind,
-        _kind_of(words["memory"]) == found.memory.kind, got / largest - 1, got_whole / whole - 1,
+        _kind_of(words["memory"]) == found.memory.kind, found.memory.bound, got / largest - 1, got_whole / whole - 1,
         float(np.median(error_of(lines[1], lines[0], congested=False))),
         float(np.median(error_of(lines[1], lines[0], congested=True))),
         time.monotonic() - begin,

@@ -16,12 +16,14 @@ import numpy.typing as npt
 
 from weir.study.switches._states import States
 
-__all__ = ["Choices", "MemoryFit", "choices_of", "fit_memory", "fit_resume"]
+__all__ = ["CLOCKED", "EXACT", "Choices", "MemoryFit", "choices_of", "fit_memory", "fit_resume"]
 
 Floats = npt.NDArray[np.float64]
 _PACKET = 1538.0
-_NEARLY, _NOISE = 1.4, 0.002
-"""A simpler memory may contradict so many times more, and so much, packets, counts as nothing."""
+_NEARLY = 1.4
+"""A simpler memory may contradict so many times more."""
+EXACT, CLOCKED = 0.002, 0.5
+"""Contradictions, packets, that count as nothing: with exact instants, and with those of a real clock."""
 _MOST = 3000
 """Packets of a trial that are kept for the fit, of those accepted and of those dropped."""
 
@@ -121,7 +123,7 @@ def _sample(states: States, after: npt.NDArray[np.bool_]) -> npt.NDArray[np.int6
     )
 
 
-def fit_memory(choices: Choices) -> MemoryFit:
+def fit_memory(choices: Choices, noise: float = EXACT) -> MemoryFit:
     """The simplest memory that explains the choices nearly as well as the best one."""
     sure = ~choices.after_loss
     if not (~choices.accepted).any():
@@ -134,7 +136,7 @@ def fit_memory(choices: Choices) -> MemoryFit:
     least = min(fit.loss for fit in found)
     found = [_without_trifle(fit) for fit in found]
     for fit in found:
-        if fit.loss + _NOISE <= _NEARLY * (least + _NOISE):
+        if fit.loss + noise <= _NEARLY * (least + noise):
             return fit
     raise AssertionError("one of them has the least loss")
 

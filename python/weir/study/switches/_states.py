@@ -54,7 +54,7 @@ def packets_of(rig: Rig, seen: Observation) -> Packets:
     joined = [np.concatenate(parts) for parts in (stream, wire, ended, left)]
     order = np.argsort(joined[2], kind="stable")
     of, size, end, out = (part[order] for part in joined)
-    kept = np.ones(len(of), np.bool_)
+    kept = np.isfinite(end)
     if seen.pauses:
         # What a stopped sender or the switch still has at the end of the trial was not dropped.
         for number in range(len(streams)):

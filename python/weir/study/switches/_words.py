@@ -67,7 +67,7 @@ def lines(found: Characterised) -> list[tuple[str, str]]:
         ("arbiter", f"{_ARBITERS[fitted.law.kind]}: {fitted.law.why}"),
         ("memory", memory_sentence(fitted.memory)),
         ("buffer", f"one queue holds {'' if fitted.memory.bound else 'at least '}{size_text(fitted.memory.largest)}"),
-        ("starvation", f"{time_text(starved[1])} without a packet of one input, at {starved[0]} Mb/s"),
+        ("starvation", f"{time_text(starved[1])} without a packet of one input, at {starved[0]}"),
     ]
     hold = fitted.law.values.get("hold")
     if hold is not None:

@@ -1,0 +1,215 @@
+"""A rig around a real switch: network interfaces of this host, and ``weir-agent tester`` behind them.
+
+An interface is named ``eth1``, or ``NAMESPACE/eth1`` if it is in a network namespace of that name.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weir._errors import MethodError, UnavailableError
+from weir._programs import find
+from weir.study.switches._rig import Accuracy, Observation, Stream, Trial
+
+__all__ = ["BetweenRig", "Interface", "Senders"]
+
+_NETNS = "/run/netns"
+_GRACE_S = 60
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A network interface of this host."""
+
+    name: str
+    netns: str | None
+    mac: tuple[int, ...]
+    speed_mbps: int | None
+    """What it says of its rate."""
+
+    @classmethod
+    def of(cls, word: str) -> Interface:
+        """The interface ``NAME`` or ``NAMESPACE/NAME``.
+
+        Raises:
+            UnavailableError: there is none, or it is down.
+        """
+        netns, _, name = word.rpartition("/")
+        command = ["ip", *(["-n", netns] if netns else []), "-j", "-d", "link", "show", "dev", name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = done.stderr.strip().splitlines()
+            raise UnavailableError(
+                f"--between: there is no interface {word!r}: {reason[-1] if reason else 'ip failed'}"
+            )
+        (found,) = json.loads(done.stdout)
+        if "UP" not in found.get("flags", []):
+            raise UnavailableError(f"--between: interface {word!r} is down; expected one that is up")
+        mac = tuple(int(part, 16) for part in found["address"].split(":"))
+        if len(mac) != 6:
+            raise UnavailableError(f"--between: interface {word!r} is no Ethernet interface")
+        if (master := found.get("master")) is not None:
+            switch = "Open vSwitch" if master == "ovs-system" else f"the bridge {master}"
+            raise UnavailableError(
+                f"--between: interface {word!r} is a port of {switch} itself; name the interface at its other end"
+            )
+        return cls(name, netns or None, mac, _speed(name, netns))
+
+    @property
+    def path(self) -> str | None:
+        """The file of its namespace."""
+        return None if self.netns is None else f"{_NETNS}/{self.netns}"
+
+
+def _speed(name: str, netns: str) -> int | None:
+    """What a network card says of its rate, Mb/s; virtual interfaces say nothing true."""
+    enter = ["ip", "netns", "exec", netns] if netns else []
+    text = subprocess.run([*enter, "cat", f"/sys/class/net/{name}/speed"], capture_output=True, text=True, check=False)
+    device = subprocess.run([*enter, "test", "-e", f"/sys/class/net/{name}/device"], check=False)
+    value = text.stdout.strip()
+    return int(value) if device.returncode == 0 and value.isdigit() and int(value) > 0 else None
+
+
+@dataclass(frozen=True)
+class Senders:
+    """How exact the senders of a characterisation were."""
+
+    streams: int
+    achieved: float
+    """Median of achieved over asked rate on the wire."""
+    worst: float
+    """The ratio that is furthest from 1."""
+    late_median_ns: float
+    late_p99_ns: float
+    """Of the worst stream."""
+
+    @property
+    def text(self) -> str:
+        """A sentence."""
+        rates = f"{self.streams} streams had {self.achieved:.3%} of the asked rate on the wire at the median"
+        late = f"packets left {self.late_median_ns / 1e3:.1f} us late at the median"
+        tail = f"{self.late_p99_ns / 1e3:.0f} us in the worst 1 % of the worst stream"
+        return f"{rates}, {self.worst:.3%} at worst; {late}, {tail}"
+
+
+class BetweenRig:
+    """The ports of a real switch. See :class:`weir.study.switches.Rig`."""
+
+    exact = False
+
+    def __init__(self, interfaces: Sequence[str], rate_bps: float | None = None, overhead_bytes: int = 38) -> None:
+        """A rig of ``interfaces``; the last ones are its outputs.
+
+        Args:
+            interfaces: Three at least, each connected to a port of the switch.
+            rate_bps: Rate of the ports; default: what the network cards say.
+            overhead_bytes: Bytes that an IP packet has besides on the wire.
+
+        Raises:
+            UnavailableError: an interface is missing, or does not say its rate.
+        """
+        if len(set(interfaces)) != len(interfaces) or len(interfaces) < 3:
+            raise UnavailableError(f"--between: expected three or more interfaces, found {', '.join(interfaces)}")
+        self._agent = str(find("weir-agent"))
+        self._interfaces = [Interface.of(word) for word in interfaces]
+        speeds = {interface.speed_mbps for interface in self._interfaces}
+        if rate_bps is None:
+            speed = speeds.pop() if len(speeds) == 1 else None
+            if speed is None:
+                raise UnavailableError("--between: the interfaces do not all say the same rate; give --rate")
+            rate_bps = speed * 1e6
+        self.rate_bps = self.out_bps = float(rate_bps)
+        self.overhead_bytes = overhead_bytes
+        self.inputs = len(interfaces)
+        self.outputs = min(3, len(interfaces) - 1)
+        self.accuracy: list[Accuracy] = []
+
+    def senders(self, output: int) -> tuple[int, ...]:
+        """See :meth:`weir.study.switches.Rig.senders`."""
+        return tuple(port for port in range(self.inputs) if port != self._port(output))
+
+    def _port(self, output: int) -> int:
+        """The interface of an output."""
+        return self.inputs - 1 - output
+
+    def observe(self, trial: Trial) -> Observation:
+        """See :meth:`weir.study.switches.Rig.observe`."""
+        found = self._run(trial)
+        sent = [np.array(times, np.int64) for times in found["sent"]]
+        refused, received = [], []
+        for times, numbers, came in zip(sent, found["refused"], found["received"], strict=True):
+            lost = np.zeros(len(times), np.bool_)
+            lost[np.array(numbers, np.int64)] = True
+            out = np.full(len(times), -1, np.int64)
+            for number, at in came:
+                if out[number] < 0:
+                    out[number] = max(at, 0)
+            refused.append(lost)
+            received.append(out)
+        self.accuracy += [
+            _accuracy(self, stream, times, np.array(due, np.int64))
+            for stream, times, due in zip(trial.streams, sent, found["due"], strict=True)
+            if len(times) > 1
+        ]
+        return Observation(trial, sent, refused, received)
+
+    def counts(self, streams: Sequence[Stream], interval_ns: int, end_ns: int) -> npt.NDArray[np.int64]:
+        """See :meth:`weir.study.switches.Rig.counts`."""
+        seen = self.observe(Trial(tuple(streams), end_ns))
+        edges = np.arange(0, end_ns + 1, interval_ns)
+        return np.array([np.histogram(out[out >= 0], edges)[0] for out in seen.received])
+
+    @property
+    def summary(self) -> Senders:
+        """How exact the senders were in all trials so far."""
+        ratios = [one.achieved_bps / one.asked_bps for one in self.accuracy] or [float("nan")]
+        late = [one.late_median_ns for one in self.accuracy] or [float("nan")]
+        worst = max((one.late_p99_ns for one in self.accuracy), default=float("nan"))
+        furthest = max(ratios, key=lambda ratio: abs(ratio - 1))
+        return Senders(len(self.accuracy), float(np.median(ratios)), furthest, float(np.median(late)), worst)
+
+    def _run(self, trial: Trial) -> dict[str, Any]:
+        ports = [
+            {
+                "device": interface.name, "netns": interface.path, "mac": list(interface.mac),
+                "rate_bps": self.rate_bps, "overhead_bytes": self.overhead_bytes,
+            }
+            for interface in self._interfaces
+        ]  # fmt: skip
+        streams = [
+            {
+                "input": stream.input, "output": self._port(stream.output), "ip_bytes": stream.ip_bytes,
+                "gap_ns": (stream.ip_bytes + self.overhead_bytes) * 8e9 / stream.wire_bps,
+                "start_ns": stream.start_ns, "stop_ns": stream.stop_ns,
+            }
+            for stream in trial.streams
+        ]  # fmt: skip
+        job = {"token": secrets.randbits(63), "ports": ports, "streams": streams, "end_ns": trial.end_ns}
+        try:
+            done = subprocess.run(
+                [self._agent, "tester"], input=json.dumps(job) + "\n", capture_output=True, text=True, check=False,
+                timeout=trial.end_ns / 1e9 + _GRACE_S,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise MethodError("the tester did not end") from None
+        if done.returncode:
+            raise MethodError(f"the tester failed: {done.stderr.strip()}")
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+
+def _accuracy(rig: BetweenRig, stream: Stream, sent: npt.NDArray[np.int64], due: npt.NDArray[np.int64]) -> Accuracy:
+    wire = (stream.ip_bytes + rig.overhead_bytes) * 8e9
+    span = float(sent[-1] - sent[0])
+    late = sent - due
+    return Accuracy(
+        stream.wire_bps, wire * (len(sent) - 1) / span, float(np.median(late)), float(np.quantile(late, 0.99))
+    )
