@@ -23,6 +23,7 @@ __all__ = ["Class", "Fitted", "Pause", "class_of", "fit", "window_ns"]
 
 _FIRST_NS, _MOST_NS = 60_000_000, 3_840_000_000
 _MATCHING = ("islip", "pim")
+_FOUR, _SIZES, _TWO, _ALL = "all inputs to one output", "two sizes", "two outputs", "all inputs to all outputs"
 _RUNS, _LONGEST_NS = 400, 30_000_000_000
 _COUNTED_NS = 400_000
 """Interval in which packets are counted to find long runs, as the paper's."""
@@ -68,22 +69,12 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
     """
     bench = _Bench(rig, tell)
     _calibrate(bench)
-    full = _name(rig, 1.0, 1.0)
-    seen: dict[str, Observation] = {full: _until_loss(bench)}
-    for shares in ((1.0, 0.4), (0.8, 0.6)):
-        name = _name(rig, *shares)
-        seen[name] = bench.observe(programme.pair(rig, *shares, 2 * bench.busy_ns, bench.idle_ns), name)
-    more = {
-        _FOUR: programme.four(rig, bench.busy_ns, bench.idle_ns),
-        _SIZES: programme.sizes(rig, bench.busy_ns, bench.idle_ns),
-        _TWO: programme.two_outputs(rig, 2 * bench.busy_ns, 2 * bench.idle_ns),
-        _ALL: programme.all_outputs(rig, 3 * bench.busy_ns, 3 * bench.idle_ns),
-    }
-    others = {name: bench.observe(trial, name) for name, trial in more.items() if trial is not None}
-    observed = {**seen, **others}
+    pairs, others = _observed(bench)
+    observed = {**pairs, **others}
     states = {name: bench.states(one) for name, one in observed.items()}
-    law, runs, starved_ns = _law(bench, states, list(seen))
-    starvation = {name: _starvation(one) for name, one in seen.items()}
+    law, runs, starved_ns = _law(bench, states, list(pairs))
+    starvation = {name: _starvation(one) for name, one in pairs.items()}
+    full = _name(rig, 1.0, 1.0)
     if starved_ns is not None:
         starvation[full] = max(starvation[full], starved_ns)
     if law.kind == "fifo" and rig.exact:
@@ -92,16 +83,31 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
     pause = _pause(rig, observed, states)
     if pause is not None and not memory.bound:
         notes = (*notes, "PAUSE prevents losses: the memory is a lower bound")
+    forwarding = "cut_through" if bench.cut else "store_and_forward"
     found = Fitted(
-        law, memory, resume, "cut_through" if bench.cut else "store_and_forward", round(bench.jitter_ns), pause,
-        starvation,
-        {name: _deviation(one) for name, one in seen.items()},
-        bench.packets, notes, runs, bench.busy_ns,
+        law, memory, resume, forwarding, round(bench.jitter_ns), pause, starvation, bench.packets, notes, runs,
+        bench.busy_ns,
     )  # fmt: skip
     if law.kind in _MATCHING and _ALL in observed and rig.inputs == ModelRig.inputs:
         bench.tell("rounds of the arbiter")
         found = replace(found, law=_with_rounds(found, nearest_rounds(observed[_ALL], _candidates(rig, found))))
     return found
+
+
+def _observed(bench: _Bench) -> tuple[dict[str, Observation], dict[str, Observation]]:
+    """The trials with two inputs, the first at full rate, and all others."""
+    rig = bench.rig
+    pairs = {_name(rig, 1.0, 1.0): _until_loss(bench)}
+    for shares in ((1.0, 0.4), (0.8, 0.6)):
+        name = _name(rig, *shares)
+        pairs[name] = bench.observe(programme.pair(rig, *shares, 2 * bench.busy_ns, bench.idle_ns), name)
+    more = {
+        _FOUR: programme.four(rig, bench.busy_ns, bench.idle_ns),
+        _SIZES: programme.sizes(rig, bench.busy_ns, bench.idle_ns),
+        _TWO: programme.two_outputs(rig, 2 * bench.busy_ns, 2 * bench.idle_ns),
+        _ALL: programme.all_outputs(rig, 3 * bench.busy_ns, 3 * bench.idle_ns),
+    }
+    return pairs, {name: bench.observe(trial, name) for name, trial in more.items() if trial is not None}
 
 
 def _candidates(rig: Rig, found: Fitted) -> dict[int, ModelRig]:
@@ -115,9 +121,6 @@ def _candidates(rig: Rig, found: Fitted) -> dict[int, ModelRig]:
 
 def _with_rounds(found: Fitted, rounds: int) -> Law:
     return replace(found.law, values={"iterations": rounds})
-
-
-_FOUR, _SIZES, _TWO, _ALL = "all inputs to one output", "two sizes", "two outputs", "all inputs to all outputs"
 
 
 def _name(rig: Rig, *shares: float) -> str:
@@ -260,17 +263,6 @@ def _starvation(seen: Observation) -> float:
 def stop_of(seen: Observation, stop_ns: int) -> int:
     """When a stream stops, at most the end of the trial."""
     return min(stop_ns, seen.trial.end_ns)
-
-
-def _deviation(seen: Observation, interval_ns: int = 1_000_000) -> float:
-    """Standard deviation of the rate of the first stream over intervals, bit/s, after the first half of the trial."""
-    stream, out = seen.trial.streams[0], seen.received[0]
-    begin, end = stream.stop_ns // 2, stream.stop_ns
-    edges = np.arange(begin, end, interval_ns)
-    if len(edges) < 3:
-        return float("nan")
-    counts, _ = np.histogram(out[out >= 0], edges)
-    return float(counts.std() * (stream.ip_bytes + 18) * 8e9 / interval_ns)
 
 
 def _one_clock(bench: _Bench) -> float:

@@ -30,13 +30,12 @@ class Fitted:
     law: Law
     memory: MemoryFit
     resume: int
-    forwarding: Literal["store_and_forward", "cut_through"]
+    forwarding: str
+    """``store_and_forward`` or ``cut_through``."""
     jitter_ns: int
     pause: Pause | None
     starvation_ns: Mapping[str, float]
     """By pair of rates: the longest time without a packet of one of the inputs."""
-    deviation_bps: Mapping[str, float]
-    """By pair of rates: standard deviation of the first input's rate over intervals of 1 ms."""
     packets: int
     """Packets that came out and were counted."""
     notes: tuple[str, ...] = ()

@@ -141,32 +141,30 @@ def states_of(rig: Rig, seen: Observation, lead: dict[int, float], jitter_ns: fl
     leads = np.zeros(len(pair))
     for size, value in lead.items():
         leads[packets.wire == size] = value
-    entered = packets.ended - leads + jitter_ns / 2
     accepted = np.isfinite(packets.left)
-    # A packet that leaves at once has been inside for no time: its entry counts before its departure.
+    entered = packets.ended - leads + jitter_ns / 2
     entered = np.where(accepted, np.minimum(entered, packets.left), entered)
-    inside = np.flatnonzero(accepted)
-    out = inside[np.argsort(packets.left[inside], kind="stable")]
-    count, gone = len(pair), len(out)
-    times = np.concatenate([entered, packets.left[out]])
-    kind = np.concatenate([np.ones(count, np.int8), np.zeros(gone, np.int8)])
-    # At the same instant departures come first, but not a packet's own.
-    own = np.concatenate(
-        [entered, np.where(packets.left[out] <= entered[out], packets.left[out] + 0.25, packets.left[out])]
-    )
-    del times
-    order = np.lexsort((kind, own))
-    change = np.zeros((len(order), len(pairs)), np.int64)
-    number = np.concatenate([np.arange(count), out])[order]
-    arriving = kind[order] == 1
+    number, arriving = _in_order(entered, packets.left)
     signed = np.where(arriving, np.where(accepted[number], packets.wire[number], 0), -packets.wire[number])
-    change[np.arange(len(order)), pair[number]] = signed
-    inside_after = np.cumsum(change, axis=0)
-    before = inside_after - change
-    came = np.flatnonzero(arriving)
-    went = np.flatnonzero(~arriving)
-    a, d = number[came], number[went]
+    change = np.zeros((len(number), len(pairs)), np.int64)
+    change[np.arange(len(number)), pair[number]] = signed
+    before = np.cumsum(change, axis=0) - change
+    a, d = number[arriving], number[~arriving]
     return States(
-        pairs, pair[a], packets.wire[a], accepted[a], entered[a], before[came],
-        pair[d], packets.wire[d], packets.left[d], entered[d], before[went], jitter_ns,
+        pairs, pair[a], packets.wire[a], accepted[a], entered[a], before[arriving],
+        pair[d], packets.wire[d], packets.left[d], entered[d], before[~arriving], jitter_ns,
     )  # fmt: skip
+
+
+def _in_order(entered: npt.NDArray[np.float64], left: npt.NDArray[np.float64]) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """Arrivals and departures in the order of time: the packet of each, and whether it arrives.
+
+    At the same instant departures come first; but a packet that leaves when it comes has come before.
+    """
+    inside = np.flatnonzero(np.isfinite(left))
+    out = inside[np.argsort(left[inside], kind="stable")]
+    at_once = left[out] <= entered[out]
+    times = np.concatenate([entered, np.where(at_once, left[out] + 0.25, left[out])])
+    arrives = np.concatenate([np.ones(len(entered), np.bool_), np.zeros(len(out), np.bool_)])
+    order = np.lexsort((arrives, times))
+    return np.concatenate([np.arange(len(entered)), out])[order], arrives[order]
