@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CASES", "Case"]
+__all__ = ["CASES", "SMALL", "Case"]
 
 _MS = 1_000_000
 _GBPS = 1_000_000_000
@@ -120,3 +120,6 @@ CASES = (
     _wide("b128-9000", 128, 9000, 10),
     Case("c", "1000 flows on 1 Gb/s, 20 ms", 1000, _GBPS, _GBPS, 20 * _MS, 1500, 60, 1 * _MS),
 )
+
+SMALL = Case("small", "2 flows on 10 Mb/s, 20 ms", 2, _GBPS // 10, _GBPS // 100, 20 * _MS, 1500, 2)
+"""A cell of a few milliseconds of work."""

@@ -1,8 +1,9 @@
 """Measures the simulator's speed on this machine: ``make bench``.
 
 Each case runs in a process of its own, which writes its tables as a run does; the median over repeats counts. Then a
-small sweep runs with one worker and with two. Results are printed and stored in ``benches/results/latest.json``. On a
-busy machine only the figures per second of CPU are meaningful.
+small sweep runs with one worker and with two; sweeps of small cells tell what a cell and a worker cost. Results are
+printed and stored in ``benches/results/latest.json``. On a busy machine only the figures per second of CPU are
+meaningful.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plans import CASES, Case
+from plans import CASES, SMALL, Case
 
 HERE = Path(__file__).parent
 RESULT = "benches/results/latest.json"
@@ -41,7 +43,7 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(case.name for case in CASES)}")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each case (default %(default)s)")
     parser.add_argument("--shorter", type=float, default=1.0, help="scales the simulated time, for a smoke test")
-    parser.add_argument("--no-scaling", action="store_true", help="without the sweep")
+    parser.add_argument("--no-scaling", action="store_true", help="without the sweeps")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -56,6 +58,7 @@ def main() -> None:
     }
     if not arguments.no_scaling:
         report["scaling"] = _scaling(arguments.shorter)
+        report["small_cells"] = _small_cells()
     target = HERE / "results" / "latest.json"
     target.parent.mkdir(exist_ok=True)
     target.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -153,11 +156,11 @@ class _Sweep:
     expect = ()
     summary = ()
 
-    def __init__(self, shorter: float) -> None:
-        self._cells = [_SweepCell(CASES[0], n, shorter / 2) for n in range(8)]
+    def __init__(self, case: Case, cells: int, shorter: float = 1.0) -> None:
+        self._cells = [_SweepCell(case, n, shorter) for n in range(cells)]
 
     def cells(self) -> list[_SweepCell]:
-        """Eight cells of half the length of the first case."""
+        """The cells, which differ in their seeds."""
         return self._cells
 
 
@@ -167,10 +170,46 @@ def _scaling(shorter: float) -> dict[str, float]:
     wall = {}
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
-            wall[workers] = engine.run(_Sweep(shorter), Path(folder) / "run", workers=workers).wall_s
+            sweep = _Sweep(CASES[0], 8, shorter / 2)
+            wall[workers] = engine.run(sweep, Path(folder) / "run", workers=workers).wall_s
     speed_up = wall[1] / wall[2]
     print(f"a sweep of 8 cells: {wall[1]:.1f} s with 1 worker, {wall[2]:.1f} s with 2: {speed_up:.2f} x")
     return {"one_worker_s": round(wall[1], 3), "two_workers_s": round(wall[2], 3), "speed_up": round(speed_up, 3)}
+
+
+def _small_cells() -> dict[str, float]:
+    """What a cell of a few milliseconds of work costs in a sweep, and what its first cell costs beyond that."""
+    few, many = 4, 100
+    took = {cells: [_small_sweep(cells) for _ in range(3)] for cells in (few, many)}
+    found = {}
+    for clock, place in (("wall", 0), ("cpu", 1)):
+        less, more = (statistics.median(times[place] for times in took[cells]) for cells in (few, many))
+        cell_s = (more - less) / (many - few)
+        found |= {
+            f"cell_{clock}_ms": round(1e3 * cell_s, 2),
+            f"start_{clock}_ms": round(1e3 * (less - few * cell_s), 1),
+        }
+    print(
+        "a small cell: {cell_wall_ms} ms, {cell_cpu_ms} ms of CPU; the start of a run with one worker: "
+        "{start_wall_ms} ms, {start_cpu_ms} ms of CPU".format(**found)
+    )
+    return found
+
+
+def _small_sweep(cells: int) -> tuple[float, float]:
+    """Wall and processor time of a sweep of small cells with one worker, seconds."""
+    from weir import engine
+
+    with tempfile.TemporaryDirectory() as folder:
+        before = _cpu_s()
+        wall_s = engine.run(_Sweep(SMALL, cells), Path(folder) / "run", workers=1).wall_s
+    return wall_s, _cpu_s() - before
+
+
+def _cpu_s() -> float:
+    """Processor time of this process and of those that it has waited for."""
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 def _host() -> dict[str, Any]:

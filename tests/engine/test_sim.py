@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -209,3 +211,16 @@ def test_a_trace_is_the_same_however_often_it_is_drained() -> None:
 
 def test_without_a_trace_there_are_no_files() -> None:
     assert traced(lossy_plan(), 1_000 * MS) == {}
+
+
+def test_a_worker_does_not_load_what_reads_results() -> None:
+    """Polars would make the start of each worker half as long again."""
+    code = (
+        "import sys, weir.engine.worker, weir.engine._cell, weir.engine._folder\n"
+        "from weir import methods\n"
+        "methods.get('sim')\n"
+        "print(*sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "weir.methods.sim" in ran.stdout.split()
+    assert "polars" not in ran.stdout.split()

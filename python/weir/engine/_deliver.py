@@ -8,7 +8,7 @@ from typing import Any
 
 from weir._inside import InsideError, read_plain
 from weir.engine._cell import place
-from weir.run import ReadError, open_cell
+from weir.run.errors import ReadError
 from weir.run.manifest import read_cell_manifest
 
 __all__ = ["DeliveryError", "deliver"]
@@ -29,6 +29,8 @@ def deliver(folder: Path, job: Mapping[str, Any], *, verify: bool = False) -> No
         DeliveryError: it is malformed, damaged, or another cell.
         OSError: it cannot be moved.
     """
+    from weir.run.reader import open_cell  # imports Polars: only confined and distant workers need it
+
     try:
         told = read_cell_manifest(folder, verify=True).raw
         same = all(told.get(name) == value for name, value in job["manifest"].items())

@@ -20,9 +20,9 @@ from weir.engine import _before
 from weir.engine._errors import FolderError
 from weir.engine._files import json_bytes
 from weir.engine._lock import LOCK, held_lock, is_locked
-from weir.run import ReadError, open_cell
 from weir.run.checksums import FORMAT, checksums_in, seal
 from weir.run.documents import Fields, read_document
+from weir.run.errors import ReadError
 from weir.run.manifest import MANIFEST, read_cell_manifest, read_run_manifest
 from weir.run.printable import printable
 
@@ -233,6 +233,8 @@ class RunFolder:
 
     def damage(self, cell_id: str) -> list[str]:
         """The damage of a cell's files: missing, or different from their checksums."""
+        from weir.run.reader import open_cell  # imports Polars, which a worker does not need
+
         try:
             return open_cell(self.cells / cell_id).damaged()
         except ReadError as error:
