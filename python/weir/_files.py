@@ -23,8 +23,10 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def write_atomic(path: Path, text: str) -> None:
+def write_atomic(path: Path, text: str, *, durable: bool = True) -> None:
     """Writes ``text`` atomically: ``path`` holds either the old content or all of the new one, whatever happens.
+
+    Without ``durable``, a crash of the machine may lose it until the caller syncs file and folder.
 
     Raises:
         OSError: it could not be written; ``path`` is unchanged, and no temporary file is left.
@@ -35,12 +37,14 @@ def write_atomic(path: Path, text: str) -> None:
         with temporary.open("x", encoding="utf-8") as file:  # created here: follows no link of that name
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from weir._inside import FILE, FOLDER, Folder, expect
 from weir._remove import remove_quietly
-from weir.engine._files import write_atomic, write_json
+from weir.engine._files import sync, write_atomic, write_json
 from weir.engine._folder import PARTIAL
 from weir.run.checksums import FORMAT, seal
 from weir.run.manifest import MANIFEST, read_cell_manifest
@@ -111,11 +111,11 @@ class CellWriter:
             table.close()
         for file in self._files.values():
             file.close()
-        for name in [*(f"{t}.parquet" for t in self._tables), *self._files]:
-            _sync_file(self._folder / name)
-        write_atomic(self._folder / _PLAN, plan)
         names = (_PLAN, *(f"{t}.parquet" for t in self._tables), *self._files)
-        write_json(self._folder / MANIFEST, seal({"format": FORMAT, **manifest}, self._folder, names))
+        write_atomic(self._folder / _PLAN, plan, durable=False)
+        sealed = seal({"format": FORMAT, **manifest}, self._folder, names)
+        write_json(self._folder / MANIFEST, sealed, durable=False)
+        sync([self._folder, *(self._folder / name for name in (*names, MANIFEST))])
         self._completed = True
 
     def _abort(self) -> None:
@@ -219,11 +219,3 @@ def _close_quietly(file: Any) -> None:
         file.close()
     except (OSError, ValueError, pa.ArrowException):
         return
-
-
-def _sync_file(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

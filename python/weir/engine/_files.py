@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from weir._files import sync_folder, write_atomic
 
-__all__ = ["is_disk_full", "json_bytes", "sync_folder", "write_atomic", "write_json"]
+__all__ = ["is_disk_full", "json_bytes", "sync", "sync_folder", "write_atomic", "write_json"]
+
+_AT_ONCE = 8
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Writes ``value`` as indented JSON, atomically.
+def sync(paths: Iterable[Path]) -> None:
+    """Makes files and the names in folders durable: at once, because a file system commits them together.
+
+    Raises:
+        OSError: one of them could not be written.
+    """
+    for _ in _syncing().map(_sync, paths):
+        pass
+
+
+@functools.cache
+def _syncing() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_AT_ONCE, "sync")
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
+    """Writes ``value`` as indented JSON, as :func:`write_atomic`.
 
     Raises:
         OSError: as :func:`write_atomic`.
     """
-    write_atomic(path, _text(value))
+    write_atomic(path, _text(value), durable=durable)
 
 
 def json_bytes(value: Any) -> bytes:
