@@ -181,7 +181,7 @@ def _small_cells() -> dict[str, float]:
     """What a cell of a few milliseconds of work costs in a sweep, and what its first cell costs beyond that."""
     few, many = 4, 100
     took = {cells: [_small_sweep(cells) for _ in range(3)] for cells in (few, many)}
-    found = {}
+    found: dict[str, float] = {}
     for clock, place in (("wall", 0), ("cpu", 1)):
         less, more = (statistics.median(times[place] for times in took[cells]) for cells in (few, many))
         cell_s = (more - less) / (many - few)
