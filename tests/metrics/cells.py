@@ -18,6 +18,16 @@ CODEL = {
     "codel": {"target_ns": 5 * MS, "interval_ns": 100 * MS, "mark": "drop"},
 }
 
+RED = {
+    "kind": "red",
+    "limit": {"packets": 1000},
+    "curves": [{"dscp_from": 0, "dscp_to": 63, "min_bytes": 15_380, "max_bytes": 169_180, "max_p": 0.1}],
+    "weight": 0.002,
+    "gentle": True,
+    "mark": "drop",
+}
+"""A slope of 0.001 a packet of 1538 B."""
+
 
 def _counter(*per_sample: tuple[int, float]) -> list[int]:
     """A cumulative counter: (number of samples, growth in each) one after another."""
@@ -244,6 +254,8 @@ _QUEUES = CellSpec(
     [LinkSpec("access"), LinkSpec("bottleneck", queue=CODEL)],
 )
 
+_LOOP = CellSpec([FlowSpec([1.0] * 4), FlowSpec([1.0] * 4, index=1)], [LinkSpec(queue=RED)], end_s=4)
+
 _PARKING = CellSpec(
     # two links of 1 and 2 Gb/s: flow 0 crosses both, flow 1 the first, flow 2 the second
     [
@@ -299,6 +311,7 @@ RUNS: dict[str, list[CellSpec]] = {
     "starved": [_STARVED],
     "queues": [_QUEUES],
     "parking": [_PARKING],
+    "loop": [_LOOP],
     "delays": [_DELAYS],
     "uif": [_uif("reno", 300.0, 400.0), _uif("scalable", 100.0, 800.0)],
     "lossy": [_lossy("0%", [1, 2, 3, 4]), _lossy("1%", [3, 4, 5, 6])],

@@ -21,6 +21,8 @@ Open = Callable[[str], MeasuredRun]
 
 RTT_S = 0.010013024
 BDP_PACKETS = 1e9 * RTT_S / (8 * 1538)
+LOOP = 1e9 / 8 / 1538 * 0.010013024
+LOOP_HALF = 0.25 * math.pi / math.sqrt(1 + 0.25 * math.pi**2)
 FAIR = 0.5e9 * 1448 / 1538  # half of 1 Gb/s of wire, as payload
 UNDEFINED = math.nan
 
@@ -235,9 +237,13 @@ CASES: list[tuple[str, str, float]] = [
     ("lossy", "ks[baseline: {loss: 0%}]{loss: 1%}", 0.5),
     ("uif", "uif[legacy: vanilla, baseline: {cc: reno}]{cc: scalable}", 100 / (1000 / 3)),
     ("uif", "uif[legacy: vanilla, baseline: {cc: reno}]{cc: reno}", 300 / (1000 / 3)),
-    ("qos", "qef[allocated: 200Mbps](af)", 87.5 / 200),
-    ("qos", "qef[allocated: 200Mbps]@steady(af)", 100 / 200),
-    ("qos", "qef.transient[allocated: 200Mbps, steady: steady](af)", 12.5 / 200),
+    # UDP: 1472 B of payload in 1500 B, 1538 B on the wire
+    ("qos", "qef[allocated: 200Mbps](af)", 87.5 * 1538 / 1472 / 200),
+    ("qos", "qef[allocated: 200Mbps]@steady(af)", 100 * 1538 / 1472 / 200),
+    ("qos", "qef.transient[allocated: 200Mbps, steady: steady](af)", 12.5 * 1538 / 1472 / 200),
+    # c τ = 1 Gb/s / 8 / 1538 B * 10.013024 ms = 813.8023 packets; two flows; at β = 0.5 the right side is 0.42176
+    ("loop", "stability.loop", 0.001 * LOOP**3 / 16 * (LOOP / 4 + 1 + 1 / (0.002 * LOOP)) / LOOP_HALF),
+    ("loop", "stability.loop[power: 4]", 0.001 * LOOP**3 / 64 * (LOOP / 4 + 1 + 1 / (0.002 * LOOP)) / LOOP_HALF),
     ("starved", "starvation.max", 2.0),  # 0.5 and 1 Mb/s are below 1 % of 150.125 Mb/s
     ("starved", "starvation.min", 0.0),
     ("queues", "deployability.network", 1.0),
@@ -354,6 +360,7 @@ def test_lines_of_code_of_a_congestion_control(open_: Open) -> None:
         ("lossy", "ks[baseline: {los: 0%}]", "no factor 'los'.*loss"),
         ("lossy", "ks[baseline: {loss: 5%}]", "no cell has"),
         ("qos", "qef[allocated: 0bps]", "positive"),
+        ("loop", "stability.loop[beta: 1]", "between 0 and 1"),
         ("pair", "jain.mean.max", "at most 1"),
         ("pair", "goodput.maximum", "no 'maximum'"),
         ("pair", "godput", "Did you mean 'goodput'"),

@@ -95,8 +95,8 @@ def class_share(window: Window, *, class_: str) -> Series:
 def class_efficiency(window: Window, *, class_: str) -> Series:
     """QoS efficiency factor on the wire: 1 if a class uses what its weight guarantees, above 1 if it uses more.
 
-    ``qef`` counts payload instead, which cannot reach 1. The allocations of the paper's table 1 are filled to 100 %, so
-    its figures compare with this metric. Raises MetricError if the scheduler guarantees the class no share.
+    ``qef`` says the same of what receivers got: it leaves out retransmissions, and packets that are lost behind the
+    queue. Raises MetricError if the scheduler guarantees the class no share.
     """
     wire = _wire(window, class_)
     return _series(

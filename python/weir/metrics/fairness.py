@@ -279,7 +279,7 @@ def _aligned(rates: Series, rows: list[int], begin_ns: int) -> Series:
 def uif(window: Window, *, legacy: str, baseline: Window) -> Values:
     """User impact factor: goodput of a legacy flow beside a new protocol, over its goodput among legacy flows only.
 
-    Goodput is delivered payload, as iperf counted it in the paper; `qef` and `goodput.cov` count the same.
+    Goodput is delivered payload, as iperf counted it in the paper; ``qef`` and ``goodput.cov`` count the same.
 
     Below 1, the new flow takes capacity from the legacy flows. The baseline cell has the same factor values except
     those in ``baseline``, and all its flows under test are legacy: ``uif[legacy: vanilla, baseline: {cc: reno}]``.

@@ -41,6 +41,16 @@ prints it; `run.metrics(...)` computes metrics in a notebook; the checks of a sc
   `censored`, and a check decides by it only where the bound suffices.
 - Over repeats: mean, standard deviation (n - 1) and a 95 % interval of Student's t, or a bootstrap interval. One repeat
   has no interval.
+
+## What DataTAG calls throughput
+
+The paper took received throughput from iperf, which counts payload. UIF, QEF and the coefficient of variation
+therefore have one reading here: goodput, the payload delivered in order (`uif`, `qef`, `goodput.cov`). For UIF and the
+coefficient of variation headers cancel out. For QEF they do not, and table 1 decides: at 10:90 both classes have
+100 %, at 90:10 Standard TCP has 96.5 % of 900 Mb/s and best effort 132.1 % of 100 Mb/s, 1000.6 Mb/s together. Gigabit
+Ethernet carries 941 Mb/s of TCP payload and 956 Mb/s of iperf's UDP payload. So 100 % in table 1 is the payload that
+the allocation can carry, and `qef` divides by that. Without retransmissions it equals `class.efficiency`, the share of
+the wire over the weight, by which B5 to B8 are judged.
 """
 
 _NOT_COUNTED = """

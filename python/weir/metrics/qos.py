@@ -23,7 +23,7 @@ _ALLOCATED = Param("allocated", "bit/s", None, "Bandwidth allocated to the class
 @metric(
     "qef",
     symbol="QEF",
-    formula="Σ_i g_i(t) / allocated bandwidth",
+    formula="Σ_i g_i(t) · (bytes on the wire / payload of a full packet of i) / allocated bandwidth",
     unit="1",
     bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
@@ -34,18 +34,27 @@ _ALLOCATED = Param("allocated", "bit/s", None, "Bandwidth allocated to the class
     params=(_ALLOCATED,),
 )
 def qef(window: Window, *, allocated: float) -> Series:
-    """QoS efficiency factor: goodput of a class over its allocation.
+    """QoS efficiency factor: goodput of a class over the goodput that its allocation carries.
 
-    Goodput is delivered payload, as iperf counted it in the paper, summed over the selected flows. An allocation in
-    bytes of packets therefore cannot be used to 1 (1448 of 1500 bytes with timestamps: 0.965). `uif` and `goodput.cov`
-    count the same. AF-s is ``qef[allocated: 900Mbps]@steady(af)``; AF-ts is the same over a phase with the transient.
-    Raises MetricError if the allocation is not positive.
+    Goodput is payload, as iperf counted it in the paper; the allocation is a rate on the wire of the bottleneck, as a
+    scheduler counts it. Full packets of the selected flows say what payload it carries (``qef`` is 1 there; it is less
+    by retransmissions). ``uif`` and ``goodput.cov`` count the same goodput; ``class.efficiency`` counts at the queue.
+    AF-s is ``qef[allocated: 900Mbps]@steady(af)``; AF-ts is the same over a phase with the transient. Raises
+    MetricError if the allocation is not positive.
     """
     if allocated <= 0:
         raise MetricError("the allocated bandwidth must be positive")
-    delivered = window.rates("delivered_bytes", whole=True)
-    series = total(delivered, window.ends("goodput"))
+    series = total(_on_wire(window), window.ends("goodput"))
     return Series("all", [0], series.times_ns, [series.values[0] / allocated])
+
+
+def _on_wire(window: Window) -> Series:
+    """Goodput of each flow in bit/s, with the headers that full packets have on the bottleneck."""
+    overhead = window.links[0].overhead_bytes if window.links else 0
+    payload = window.rates("delivered_bytes", whole=True)
+    full = [(flow.packet_bytes + overhead) / flow.payload_bytes for flow in window.flows]
+    scaled = [rates * factor for rates, factor in zip(payload.values, full, strict=True)]
+    return Series("flow", payload.members, payload.times_ns, scaled)
 
 
 @metric(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from weir.metrics.bounds import NON_NEGATIVE
+from weir.metrics.errors import MetricError
 from weir.metrics.reactivity import bytes_sent
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Sample, Series, Values
 from weir.metrics.statistics import over_time
 from weir.metrics.window import Window
-from weir.run import Flow
+from weir.run import Flow, Link
 
 __all__: list[str] = []
 
@@ -258,3 +260,49 @@ def silence_count(window: Window, *, longer: float | None = None) -> Values:
     found = [_silences(window, flow, longer) for flow in window.flows]
     values = [math.nan if lengths is None else float(len(lengths)) for lengths in found]
     return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))
+
+
+@metric(
+    "stability.loop",
+    symbol="S",
+    formula="ρ (c³ τ³ / 4 N^power) (cτ / 2N + 1 + 1 / (α c τ)) / (π (1-β)² / sqrt(4β² + π² (1-β)²))",
+    unit="1",
+    bounds=NON_NEGATIVE,
+    category=Category.STABILITY,
+    scope="link",
+    views=(View.PROVIDER,),
+    source="DataTAG eq. 1, after Low, Paganini, Wang and Doyle 2003",
+    tables=(),
+    params=(
+        Param("power", "1", 2.0, "Power of N: 2 from the fluid model, 4 as DataTAG prints it."),
+        Param("beta", "1", 0.5, "β of the right side, between 0 and 1; the paper does not say which."),
+    ),
+)
+def stability_loop(window: Window, *, power: float, beta: float) -> Values:
+    """Equation 1, left side over right side: below 1, small oscillations of windows and queue die out.
+
+    From the plan alone. ρ is the slope of the queue's drop probability, per packet; α the weight of its average; c the
+    rate of the link in full packets a second; τ the flows' mean base RTT; N the number of selected flows that are
+    active in the window. The fluid model of Reno (Misra, Gong and Towsley 2000) has a gain of ρ (cτ)³ / 4N², the
+    default. Undefined for a queue without a drop curve. Raises MetricError if ``beta`` is not between 0 and 1.
+    """
+    if not 0 < beta < 1:
+        raise MetricError("beta must be between 0 and 1")
+    right = math.pi * (1 - beta) ** 2 / math.sqrt(4 * beta**2 + math.pi**2 * (1 - beta) ** 2)
+    left = [_loop(window, link, power) for link in window.links]
+    return Values("link", [link.id for link in window.links], np.array(left, dtype=np.float64) / right)
+
+
+def _loop(window: Window, link: Link, power: float) -> float:
+    """The left side of equation 1; not a number without flows or without a drop curve."""
+    flows = [flow for flow in window.active_flows if link.id in flow.path]
+    queue: Any = link.typed.queue
+    curve = next(iter(getattr(queue, "curves", ())), None)
+    if not flows or curve is None or curve.max_bytes <= curve.min_bytes:
+        return math.nan
+    wire = max(flow.packet_bytes for flow in flows) + link.overhead_bytes
+    slope = curve.max_p * wire / (curve.max_bytes - curve.min_bytes)
+    rtt = sum(window.plan.base_rtt_ns(flow) for flow in flows) / len(flows) / 1e9
+    product = link.rate_bps / (8 * wire) * rtt
+    poles = product / (2 * len(flows)) + 1 + 1 / (queue.weight * product)
+    return float(slope * product**3 / (4 * len(flows) ** power) * poles)

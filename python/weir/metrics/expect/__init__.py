@@ -25,7 +25,7 @@ from weir.metrics.errors import nearest
 from weir.metrics.expect.dimensions import kind_of
 from weir.metrics.expect.evaluate import evaluate
 from weir.metrics.expect.parser import parse_check, parse_expression
-from weir.metrics.expect.stored import Kept, evaluate_stored, name_of, names_needed, record
+from weir.metrics.expect.stored import Kept, evaluate_stored, name_of, names_needed, record, tables_needed
 from weir.metrics.expect.syntax import MEMBERS, Call, Compare, Node, OneOf, Quantified, Text, references, walk
 from weir.metrics.expect.table import Value, frame_of, tabulate, tabulate_all
 from weir.metrics.expect.verdict import Expectation, Measurement, Outcome, Verdict, percent
@@ -51,6 +51,7 @@ __all__ = [
     "percent",
     "record",
     "same_value",
+    "tables_needed",
     "tabulate",
     "tabulate_all",
 ]

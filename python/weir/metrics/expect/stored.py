@@ -15,11 +15,12 @@ from weir.metrics.expect.evaluate import Judge, judges_of, usable
 from weir.metrics.expect.source import Context, Source
 from weir.metrics.expect.syntax import Node
 from weir.metrics.expect.verdict import Expectation, Verdict
+from weir.metrics.frame import baseline_finder
 from weir.metrics.measure import Scalar
 from weir.metrics.reference import Reference, parse_reference
 from weir.run import Cell, Run
 
-__all__ = ["Kept", "KeptSource", "evaluate_stored", "kept_name", "name_of", "names_needed", "record"]
+__all__ = ["Kept", "KeptSource", "evaluate_stored", "kept_name", "name_of", "names_needed", "record", "tables_needed"]
 
 Kept: TypeAlias = float | str | None
 """A value in the unit of its metric; ``None``: undefined; a text: why it could not be computed, or, after ``>``, a
@@ -30,7 +31,8 @@ def record(run: Run, cell: Cell, expectations: Iterable[Expectation | Mapping[st
     """The values that the checks need of ``cell``, by name.
 
     Args:
-        run: all cells of the sweep, because the meaning of a check depends on their factors; only ``cell`` is read.
+        run: all cells of the sweep, because the meaning of a check depends on their factors; only ``cell`` is read, and
+            the cells that `tables_needed` names.
         cell: the cell, with its tables.
         expectations: the checks.
 
@@ -47,6 +49,18 @@ def names_needed(run: Run, cell: Cell, expectations: Iterable[Expectation | Mapp
     """The names of the values that `record` would return for ``cell``; reads no table."""
     source, nodes = _started(run, expectations)
     return {kept_name(reference, over) for reference, over in source.needs(nodes, cell)}
+
+
+def tables_needed(run: Run, cell: Cell, expectations: Iterable[Expectation | Mapping[str, Any]]) -> set[str]:
+    """Identifiers of the other cells whose tables `record` reads for ``cell``: those that are its baseline."""
+    source, nodes = _started(run, expectations)
+    find = baseline_finder(run)
+    found = set()
+    for reference, _ in source.needs(nodes, cell):
+        baseline = dict(reference.arguments).get("baseline")
+        if isinstance(baseline, Mapping):
+            found.add(find(cell, baseline).id)
+    return found - {cell.id}
 
 
 def kept_name(reference: Reference, over: str = "") -> str:
