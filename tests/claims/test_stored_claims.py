@@ -140,6 +140,40 @@ def test_an_interrupted_call_continues(stored: tuple[Scenario, Path], tmp_path: 
     assert not list(tmp_path.glob("*small*")), "the tables are gone"
 
 
+BESIDE = """
+title: What a new flow takes
+seed: 3
+topology:
+  dumbbell: {pairs: 2, access: {rate: 20Mbps}, bottleneck: {rate: 10Mbps, queue: 30kB}, rtt: 20ms}
+workload:
+  - {name: old, between: "pairs[0]", kind: bulk, transport: {cc: reno}, until: 3s}
+  - {name: new, between: "pairs[1]", kind: bulk, until: 3s}
+measure: {goodput: 500ms, tcp: 0, links: 500ms}
+sweep:
+  transport.cc: [cubic, reno, scalable]
+expect:
+  - {id: E1, claim: leaves some, check: 'uif[legacy: old, baseline: {cc: reno}] >= 0.01', source: section 1}
+"""
+
+
+def test_values_that_compare_with_another_cell_are_kept(tmp_path: Path) -> None:
+    from weir import engine
+
+    scenario = parse(BESIDE, "<beside>")
+    store = Store(tmp_path / "results")
+    work = work_of(UNIT, scenario, None, store)
+    assert execute(Plan([work], 1), store, tmp_path / "runs") == []
+    name = "uif[baseline: {cc: reno}, legacy: old]"
+    found = {r.factors["cc"]: r.values[name] for r in Store(tmp_path / "results").cells(UNIT).values()}
+    engine.run(scenario, tmp_path / "run", method="sim", workers=1)
+    wanted = open_run(tmp_path / "run").metrics("uif[legacy: old, baseline: {cc: reno}]")
+    assert found == {row["cc"]: pytest.approx(row["value"]) for row in wanted.iter_rows(named=True)}
+    again = work_of(UNIT, scenario, None, Store(tmp_path / "results"), {"cc": ["cubic"]}, anew=True)
+    assert [cell.factors["cc"] for cell in again.missing] == ["cubic", "reno"], "the tables of its baseline are gone"
+    papers = Papers({"E": ""}, {"E": ""}, {"sim": ("full",)}, (), {}, (), (), {})
+    assert verify(papers, {NAME: scenario}, Store(tmp_path / "results"), seed="x").failures == ()
+
+
 def test_a_changed_figure_is_found(stored: tuple[Scenario, Path], tmp_path: Path) -> None:
     scenario, results = stored
     same = verify(_papers(), {NAME: scenario}, Store(results), seed="2026-11-23")

@@ -12,11 +12,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from weir.metrics.expect import name_of
 from weir.report import theme
 from weir.report.charts import Chart, Drawing, category_scale, named, plain_spec
 from weir.report.figures import render_svg
+from weir.study.claims._curves import curves, profiles, read_curves, read_profiles
 from weir.study.claims._judge import State, kept_cells
+from weir.study.claims._maps import draw_map, read_map
 from weir.study.claims._papers import Figure, Papers, Table
 from weir.study.claims._store import Result, Unit
 
@@ -69,9 +70,10 @@ def _read_flows(_: Figure, __: State, result: Result) -> pl.DataFrame | None:
 
 def _read_values(figure: Figure, state: State, result: Result) -> pl.DataFrame | None:
     options = figure.options
-    value = result.values.get(name_of(options["metric"]))
-    if not isinstance(value, float | int):
+    value = result.number(options["metric"], options.get("minus", ""))
+    if value is None or (options.get("inverse") and value == 0):
         return None
+    value = 1 / value if options.get("inverse") else value
     scale = (
         options.get("scale", 1.0)
         if state.unit.version == "full"
@@ -100,6 +102,9 @@ _READ: dict[str, Callable[[Figure, State, Result], pl.DataFrame | None]] = {
     "factor": _read_values,
     "distribution": _read_bins,
     "times": _read_times,
+    "curves": read_curves,
+    "profiles": read_profiles,
+    "map": read_map,
 }
 
 
@@ -248,4 +253,7 @@ _DRAWN: dict[str, Callable[[Figure, list[Any], Table | None], Drawing]] = {
     "factor": _factor,
     "distribution": _distribution,
     "times": _times,
+    "curves": curves,
+    "profiles": profiles,
+    "map": draw_map,
 }

@@ -22,7 +22,7 @@ from weir.scenario import Scenario
 from weir.study._cells import Chosen
 from weir.study._execute import opened
 from weir.study.claims._papers import Recorded
-from weir.study.claims._record import drawn_of, needed_names, skeleton, values_of
+from weir.study.claims._record import baselines_of, drawn_of, needed_names, skeleton, values_of
 from weir.study.claims._store import Result, Store, Unit
 from weir.study.errors import StudyError
 
@@ -47,6 +47,8 @@ class Work:
     """Number of cells of the unit that were asked for."""
     seconds: Mapping[str, float]
     """Estimated wall time of each missing cell on one processor."""
+    baselines: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By missing cell: the cells whose tables its values need as well, if any."""
 
 
 @functools.cache
@@ -71,6 +73,8 @@ def work_of(
 ) -> Work:
     """The cells of ``scenario`` (in the version of ``unit``) without a current result that has all wanted values.
 
+    The cells that are a baseline of one of them are executed again, because their tables are gone.
+
     Args:
         unit: the version and the method.
         scenario: in that version.
@@ -81,19 +85,19 @@ def work_of(
     """
     run = skeleton(scenario)
     held = store.cells(unit)
-    missing, seconds, total = [], {}, 0
-    method = methods.get(unit.method)
-    speed = _speed(unit, store)
+    wanted, baselines, total = set(), {}, 0
     for cell, bare in zip(scenario.cells(), run.cells, strict=True):
         if any(cell.factors.get(name) not in values for name, values in (where or {}).items()):
             continue
         total += 1
-        plan = cell.plan()
         result = held.get(cell.id)
-        if anew or result is None or not _is_current(result, plan, needed_names(run, bare, scenario, recorded)):
-            missing.append(cell)
-            seconds[cell.id] = _seconds(method, plan, speed)
-    return Work(unit, scenario, recorded, tuple(missing), total, seconds)
+        if anew or result is None or not _is_current(result, cell.plan(), needed_names(run, bare, scenario, recorded)):
+            baselines[cell.id] = frozenset(baselines_of(run, bare, scenario, recorded))
+            wanted |= {cell.id, *baselines[cell.id]}
+    missing = tuple(cell for cell in scenario.cells() if cell.id in wanted)
+    method, speed = methods.get(unit.method), _speed(unit, store)
+    seconds = {cell.id: _seconds(method, cell.plan(), speed) for cell in missing}
+    return Work(unit, scenario, recorded, missing, max(total, len(missing)), seconds, baselines)
 
 
 def _is_current(result: Result, plan: Mapping[str, Any], names: set[str]) -> bool:
@@ -203,6 +207,7 @@ class _Keeper:
     place: Path
     tell: Tell
     kept: set[str] = field(default_factory=set)
+    ended_cells: set[str] = field(default_factory=set)
 
     def begin(self, tally: object) -> None:
         """The run begins."""
@@ -219,7 +224,10 @@ class _Keeper:
         if wall_s is None:
             return
         begin = time.monotonic()
-        self._keep(cell)
+        self.ended_cells.add(cell)
+        for name in sorted(self.ended_cells - self.kept):
+            if self.work.baselines.get(name, frozenset()) <= self.ended_cells:
+                self._keep(name)
         self.plan.took(self.work.unit, cell, wall_s)
         done = f"{len(self.kept)}/{len(self.work.missing)}"
         more = time.monotonic() - begin
@@ -233,26 +241,43 @@ class _Keeper:
 
     def _keep(self, name: str) -> None:
         planned = next(cell for cell in self.work.missing if cell.id == name)
-        run = opened(self.place / "cells" / name)
-        self.store.keep(self.work.unit, name, result_of(self.work, planned, run.cells[0]))
+        needed = {name, *self.work.baselines.get(name, ())}
+        cells = {one: opened(self.place / "cells" / one).cells[0] for one in needed}
+        self.store.keep(self.work.unit, name, result_of(self.work, planned, cells))
         self.kept.add(name)
-        for file in (self.place / "cells" / name).glob("*.parquet"):
-            file.unlink()
+        for one in needed:
+            if one in self.kept and not any(one in self.work.baselines.get(other, ()) for other in self._left()):
+                for file in (self.place / "cells" / one).glob("*.parquet"):
+                    file.unlink()
+
+    def _left(self) -> set[str]:
+        return {cell.id for cell in self.work.missing} - self.kept
 
 
-def result_of(work: Work, planned: Planned, cell: Cell) -> Result:
+def result_of(work: Work, planned: Planned, executed: Mapping[str, Cell]) -> Result:
     """What is stored of an executed cell.
+
+    Args:
+        work: its unit.
+        planned: the cell.
+        executed: by id: the cell and its baselines, with their tables.
 
     Raises:
         StudyError: it ended early.
     """
+    cell = executed[planned.id]
     if cell.partial is not None:
         raise StudyError(f"{work.unit}: cell {planned.id} ended early: {cell.partial}")
     plan, facts = planned.plan(), engine.facts()
     full = skeleton(work.scenario)
     # The run's own copy of the cell has its tables; the sweep has its place among the others.
-    cell = Cell(planned.id, cell.path, planned.factors, planned.repeat, cell.manifest, cell.checksums)
-    whole = Run(full.path, [cell if bare.id == cell.id else bare for bare in full.cells], full.manifest, ())
+    placed = {
+        bare.id: Cell(bare.id, one.path, bare.factors, bare.repeat, one.manifest, one.checksums)
+        for bare in full.cells
+        if (one := executed.get(bare.id)) is not None
+    }
+    cell = placed[planned.id]
+    whole = Run(full.path, [placed.get(bare.id, bare) for bare in full.cells], full.manifest, ())
     return Result(
         factors=dict(planned.factors),
         repeat=planned.repeat,

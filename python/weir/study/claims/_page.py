@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weir._duration import clock_text
-from weir.metrics.expect import Verdict, name_of
+from weir.metrics.expect import Verdict
 from weir.scenario import Scenario
 from weir.study.claims._charts import draw, state_of
 from weir.study.claims._judge import Answer, Judged, Part, State, judge, kept_cells, states
@@ -239,9 +239,9 @@ def _basis(part: Part) -> str:
 
 def _values(table: Table, state: State) -> dict[tuple[str, str], float]:
     found: dict[tuple[str, str], list[float]] = {}
-    for _, result in kept_cells(state, {}):
-        value = result.values.get(name_of(table.metric))
-        if isinstance(value, float | int):
+    for _, result in kept_cells(state, table.where):
+        value = result.number(table.metric, table.minus)
+        if value is not None:
             key = (result.factors[table.rows], result.factors[table.columns])
             found.setdefault(key, []).append(value / table.scale)
     return {key: sum(values) / len(values) for key, values in found.items()}

@@ -91,6 +91,10 @@ class Table:
     versions: tuple[str, ...] = ("full",)
     others: tuple[str, ...] = ()
     """Other scenarios whose values stand beside."""
+    minus: str = ""
+    """A metric that is subtracted."""
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Values of factors: only such cells count."""
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import numpy as np
 
 from weir.metrics import series
 from weir.metrics.completion import completed
-from weir.metrics.expect import Expectation, Kept, names_needed, record
+from weir.metrics.expect import Expectation, Kept, names_needed, record, tables_needed
 from weir.metrics.window import CellData, window
 from weir.run import Cell, Run
 from weir.scenario import Scenario
 from weir.study.claims._papers import Drawn, Recorded
 
-__all__ = ["checks_of", "drawn_of", "needed_names", "skeleton", "values_of", "wanted_drawings"]
+__all__ = ["baselines_of", "checks_of", "drawn_of", "needed_names", "skeleton", "values_of", "wanted_drawings"]
 
 _DIGITS = 4
 _TIMES = "completion"
@@ -41,8 +41,13 @@ def needed_names(run: Run, cell: Cell, scenario: Scenario, recorded: Recorded | 
     return names | {one.name for one in wanted_drawings(cell, recorded)}
 
 
+def baselines_of(run: Run, cell: Cell, scenario: Scenario, recorded: Recorded | None) -> set[str]:
+    """The cells whose tables `values_of` reads besides those of ``cell``."""
+    return tables_needed(run, cell, checks_of(scenario, recorded))
+
+
 def values_of(run: Run, cell: Cell, scenario: Scenario, recorded: Recorded | None) -> dict[str, Kept]:
-    """The values of ``cell``, whose tables exist, that claims and figures need."""
+    """The values of ``cell``, whose tables exist, that claims and figures need; so have its baselines."""
     return record(run, cell, checks_of(scenario, recorded))
 
 

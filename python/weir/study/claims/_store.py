@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weir.metrics.expect import Kept
+from weir.metrics.expect import Kept, name_of
 from weir.study.errors import StudyError
 
 __all__ = ["Result", "Store", "Unit"]
@@ -57,6 +57,12 @@ class Result:
     drawn: Mapping[str, Any] = field(default_factory=dict)
     """Functions of time and distributions, by name."""
     warnings: tuple[str, ...] = ()
+
+    def number(self, metric: str, minus: str = "") -> float | None:
+        """The stored value of ``metric``, less that of ``minus``; ``None`` if one was not stored, or has no value."""
+        value = self.values.get(name_of(metric))
+        less = self.values.get(name_of(minus)) if minus else 0.0
+        return value - less if isinstance(value, float | int) and isinstance(less, float | int) else None
 
     def to_json(self) -> dict[str, Any]:
         """The result as JSON types."""

@@ -15,6 +15,7 @@ from weir.study._execute import opened
 from weir.study.claims._execute import Work, result_of
 from weir.study.claims._judge import State, states
 from weir.study.claims._papers import Papers
+from weir.study.claims._record import baselines_of, skeleton
 from weir.study.claims._store import Result, Store, Unit
 
 __all__ = ["Verified", "verify"]
@@ -102,12 +103,16 @@ def _different(state: State, name: str, papers: Papers) -> list[str]:
 
 def _again(state: State, name: str, papers: Papers) -> Result:
     scenario, unit = state.scenario, state.unit
-    planned = next(cell for cell in scenario.cells() if cell.id == name)
-    chosen = Chosen(scenario.title, scenario.text, scenario.file, (planned,), tuple(scenario.factors))
-    work = Work(unit, scenario, papers.recorded.get(unit.scenario), (planned,), 1, {})
+    recorded = papers.recorded.get(unit.scenario)
+    run = skeleton(scenario)
+    needed = {name} | baselines_of(run, next(cell for cell in run.cells if cell.id == name), scenario, recorded)
+    cells = tuple(cell for cell in scenario.cells() if cell.id in needed)
+    planned = next(cell for cell in cells if cell.id == name)
+    chosen = Chosen(scenario.title, scenario.text, scenario.file, cells, tuple(scenario.factors))
+    work = Work(unit, scenario, recorded, cells, len(cells), {})
     with tempfile.TemporaryDirectory() as folder:
         engine.run(chosen, Path(folder) / "run", method=unit.method, workers=1)
-        return result_of(work, planned, opened(Path(folder) / "run").cells[0])
+        return result_of(work, planned, {cell.id: cell for cell in opened(Path(folder) / "run").cells})
 
 
 def _stale(known: Mapping[Unit, State]) -> list[str]:

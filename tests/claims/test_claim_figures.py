@@ -1,0 +1,139 @@
+"""Figures of claims beyond one metric over a factor: named curves, drop profiles, maps, differences, inverses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from weir.scenario import Scenario, parse
+from weir.study.claims import Claim, Pages, Papers, Plan, State, Store, Unit, execute, states, work_of
+from weir.study.claims._charts import _read_values, draw
+from weir.study.claims._curves import read_curves, read_profiles
+from weir.study.claims._maps import read_map
+from weir.study.claims._papers import Drawn, Figure, Recorded, Table
+
+UNIT = Unit("B/small", "full", "sim")
+TEXT = """
+title: Two classes
+seed: 3
+topology:
+  dumbbell:
+    pairs: 2
+    access: {rate: 20Mbps}
+    bottleneck:
+      rate: 10Mbps
+      queue:
+        wrr:
+          classes:
+            af: {dscp: af11, weight: 70%, priority: high, queue: 100packets}
+            be: {weight: 30%, queue: 100packets}
+    rtt: 20ms
+workload:
+  - {name: af, between: "pairs[0]", kind: cbr, rate: 9700kbps, dscp: af11, until: 2s}
+  - {name: be, between: "pairs[1]", kind: cbr, rate: 9700kbps, until: 2s}
+measure: {goodput: 100ms, tcp: 0, links: 100ms}
+sweep:
+  topology.dumbbell.rtt: [10ms, 40ms]
+  zip:
+    - slope: gentle
+      topology.dumbbell.bottleneck.queue.wrr.classes.af.queue:
+        red: {size: 100packets, min: 20packets, max: 80packets, max_p: 2%, gentle: false}
+    - {slope: none, topology.dumbbell.bottleneck.queue.wrr.classes.af.queue: 100packets}
+expect:
+  - {id: B8, claim: fills the link, check: utilisation.mean >= 0.5, source: section 1}
+"""
+AF, BE = "class.share.mean[class: af]", "class.share.mean[class: be]"
+RECORDED = Recorded(
+    UNIT.scenario,
+    (AF, BE),
+    (Drawn("af", "class.share[class: af]", points=10, scale=0.01), Drawn("be", "class.share[class: be]", points=10)),
+)
+TABLE = Table(
+    "t", "B", "Differences", UNIT.scenario, AF, "slope", "rtt", {"none": [40.0]}, ("40ms",), ("B8",),
+    scale=0.01, digits=1, minus=BE, where={"slope": ["none"]},
+)  # fmt: skip
+
+
+def _figure(kind: str, **options: Any) -> Figure:
+    return Figure("f", "B", "The figure", kind, UNIT.scenario, ("B8",), options=options)
+
+
+def _papers(*figures: Figure) -> Papers:
+    claim = Claim("B8", "B", "section 1", "It shares.", "70:30")
+    return Papers(
+        {"B": "DataTAG"}, {"B": ""}, {"sim": ("full",)}, (claim,), {UNIT.scenario: RECORDED}, figures, (TABLE,), {}
+    )
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scenario, Store]:
+    """The scenario and its stored results."""
+    folder = tmp_path_factory.mktemp("figures")
+    scenario = parse(TEXT, "<small>")
+    store = Store(folder / "results")
+    assert execute(Plan([work_of(UNIT, scenario, RECORDED, store)], 1), store, folder / "runs") == []
+    return scenario, Store(folder / "results")
+
+
+@pytest.fixture(scope="module")
+def state(stored: tuple[Scenario, Store]) -> State:
+    """The results beside the scenario."""
+    scenario, store = stored
+    return states(_papers(), {UNIT.scenario: scenario}, store)[UNIT]
+
+
+def test_curves_have_the_stored_values_in_the_middle_of_their_intervals(state: State) -> None:
+    figure = _figure("curves", curves=["af", "be"], unit="Share", steps={"af": [[0, 2, 70]]})
+    frame = read_curves(figure, state, state.used["0001-r0"])
+    assert frame is not None
+    assert frame["curve"].unique(maintain_order=True).to_list() == ["af", "be"]
+    assert frame["x"].to_list()[:2] == pytest.approx([0.1, 0.3])
+    full = frame.filter(frame["x"] > 0.6)
+    assert full.filter(full["curve"] == "af")["value"].to_list() == pytest.approx([70] * 7, rel=0.02)
+    later = replace(state.used["0001-r0"], repeat=1)
+    assert read_curves(figure, state, later) is None
+    svg = draw(figure, _papers(figure), state)
+    assert all(f">{name}<" in svg for name in ("af", "be", "weir", "paper"))
+
+
+def test_a_profile_rises_between_the_thresholds_of_the_plan(state: State) -> None:
+    figure = _figure("profiles", by="slope", axis="Fill", unit="Drops")
+    frame = read_profiles(figure, state, state.used["0000-r0"])
+    assert frame is not None
+    assert frame["x"].to_list() == pytest.approx([0, 25, 100])
+    assert frame["value"].to_list() == pytest.approx([0, 0, 2])
+    assert read_profiles(figure, state, state.used["0001-r0"]) is None, "drop-tail has no profile"
+
+
+def test_a_map_marks_the_cells_whose_metric_is_below_one(state: State) -> None:
+    maps = [{"metric": AF, "unit": "AF", "scale": 0.01}, {"metric": "utilisation.mean", "unit": "All"}]
+    figure = _figure("map", maps=maps, over="rtt", by="slope", axis="RTT", side="Slope", outlined=BE)
+    frame = read_map(figure, state, state.used["0001-r0"])
+    assert frame is not None
+    assert frame["panel"].to_list() == ["AF", "All"]
+    assert frame["value"].to_list()[0] == pytest.approx(70, rel=0.05)
+    assert frame["outlined"].to_list() == [1, 1]
+    assert frame["dotted"].to_list() == [0, 0]
+    svg = draw(figure, _papers(figure), state)
+    assert all(f">{name}<" in svg for name in ("AF", "All", "10ms", "40ms", "gentle", "none"))
+
+
+def test_values_may_be_differences_and_inverses(state: State) -> None:
+    result = state.used["0001-r0"]
+    assert result.number(AF, BE) == pytest.approx(result.number(AF) - result.number(BE))  # type: ignore[operator]
+    assert result.number(AF, "jain") is None
+    figure = _figure("factor", metric=AF, inverse=True, over="rtt", by="slope", axis="RTT", unit="1")
+    frame = _read_values(figure, state, result)
+    assert frame is not None
+    assert frame["value"].item() == pytest.approx(1 / result.values[AF])  # type: ignore[operator]
+
+
+def test_a_table_has_the_cells_of_its_factors_only(stored: tuple[Scenario, Store]) -> None:
+    scenario, store = stored
+    page = Pages(_papers(), {UNIT.scenario: scenario}, store).paper("B")
+    assert "| none, paper | 40.0 |" in page
+    (ours,) = (line for line in page.splitlines() if line.startswith("| none, `B/small`"))
+    assert float(ours.split("**")[1]) == pytest.approx(40, abs=4)
+    assert "| gentle, `B/small`" not in page
