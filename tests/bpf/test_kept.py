@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,33 @@ def test_all_that_was_kept_can_be_unloaded_at_once(bpffs: Path) -> None:
     assert drop_all() == ["wtest_a", "wtest_b"]
     assert {"wtest_a", "wtest_b"}.isdisjoint(available())
     assert "nothing was loaded" in weir_cc("unload", "--all")
+
+
+def test_a_name_that_the_kernel_lists_for_a_while_is_waited_for(
+    bpffs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed_still = tmp_path / "available"
+    listed_still.write_text("reno wtest_a cubic\n", encoding="ascii")
+    monkeypatch.setattr("weir.bpf._pins._LISTED", listed_still)
+    keep("cubic", "wtest_a", unrestricted=False)
+    timer = threading.Timer(0.3, listed_still.write_text, ["reno cubic\n"])
+    timer.start()
+    assert drop("wtest_a") == ["wtest_a"]
+    assert listed_still.read_text(encoding="ascii") == "reno cubic\n"
+    timer.join()
+
+
+def test_a_name_that_the_kernel_does_not_remove_is_reported(
+    bpffs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed_still = tmp_path / "available"
+    listed_still.write_text("reno wtest_a cubic\n", encoding="ascii")
+    monkeypatch.setattr("weir.bpf._pins._LISTED", listed_still)
+    monkeypatch.setattr("weir.bpf._pins._LONGEST_S", 0.05)
+    keep("cubic", "wtest_a", unrestricted=False)
+    with pytest.raises(BpfError, match=r"still lists wtest_a .* after the pin was removed"):
+        drop("wtest_a")
+    assert not (bpffs / "weir").exists()
 
 
 def test_a_pin_that_another_made_is_left_until_it_is_named(bpffs: Path) -> None:

@@ -85,7 +85,7 @@ def test_the_native_build_does_what_the_kernels_did(ends: tuple[str, str], cc: s
         assert counts[operation] > 50
     avoids_losses = cc in ("lp", "ledbatpp")
     assert counts["ssthresh"] > (0 if avoids_losses else 2), "no packet was lost"
-    assert counts["set_state"] > 2
+    assert counts["set_state"] > (0 if avoids_losses else 2)
 
 
 def test_every_operation_is_given_the_same(ends: tuple[str, str]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from weir._programs import find
 from weir.bpf import _record
@@ -15,6 +17,10 @@ __all__ = ["command", "drop", "drop_all", "keep", "kept", "ours", "unpin"]
 
 _REQUEST = 2
 """Exit code for a wrong request."""
+_LISTED = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+"""The kernel's list of congestion controls."""
+_LONGEST_S = 5.0
+"""How long the kernel may take to remove a name from its list."""
 
 
 def keep(cc: str, name: str | None = None, options: Mapping[str, int] | None = None, *, unrestricted: bool) -> str:
@@ -35,13 +41,16 @@ def keep(cc: str, name: str | None = None, options: Mapping[str, int] | None = N
 
 
 def drop(*names: str) -> list[str]:
-    """Removes controls that ``keep`` loaded from the kernel's list and returns their names; sockets that use them keep
-    them.
+    """Removes controls that ``keep`` loaded and returns their names, once the kernel lists them no longer; sockets that
+    use them keep them.
 
     Raises:
         BpfRequestError: no control of that name was kept.
+        BpfError: the kernel still lists one after 5 s, because another process or pin holds it.
     """
-    return _forgotten(command("unload", *names).split()) if names else []
+    removed = _forgotten(command("unload", *names).split()) if names else []
+    _await_removal(removed)
+    return removed
 
 
 def drop_all() -> list[str]:
@@ -78,6 +87,18 @@ def unpin(name: str) -> None:
         _record.forget(name)
     with contextlib.suppress(OSError):  # another user's pin keeps the folder
         _record.folder().rmdir()
+
+
+def _await_removal(names: list[str]) -> None:
+    """Waits until the kernel lists none of ``names``: it releases an unpinned link in deferred work."""
+    deadline = time.monotonic() + _LONGEST_S
+    while left := sorted(set(names) & set(_LISTED.read_text(encoding="ascii").split())):
+        if time.monotonic() > deadline:
+            raise BpfError(
+                f"the kernel still lists {', '.join(left)} {_LONGEST_S:g} s after the pin was removed: another process "
+                "or another pin holds it, or the kernel is busy; `weir cc list` says when it is gone"
+            )
+        time.sleep(0.01)
 
 
 def _forgotten(names: list[str]) -> list[str]:
