@@ -3,7 +3,7 @@
  * HighSpeed TCP: increase and decrease depend on the window, so that a loss rate of 1e-7 gives 83 000 packets.
  *
  * RFC 3649. The windows at which the increase a(w) gains a packet are those of its appendix B; the decrease b(w) is
- * section 5's formula with High_Decrease 0.1, Low_Window 38, High_Window 83000, in 1/65536.
+ * the RFC's formula with High_Decrease 0.1, Low_Window 38, High_Window 83000, in 1/65536.
  */
 #include "weir_cc.h"
 

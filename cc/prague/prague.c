@@ -50,7 +50,7 @@ static bool prague_has_ecn(const struct sock *sk)
 	return tcp_sk(sk)->ecn_flags & TCP_ECN_OK;
 }
 
-/* Whether it grows independently of a short round-trip time (section 2.4.3). */
+/* Whether it grows independently of a short round-trip time (section 2.4.4). */
 static bool prague_is_independent(const struct sock *sk, const struct prague *ca)
 {
 	return prague_has_ecn(sk) && !tcp_in_slow_start(tcp_sk(sk)) && ca->rounds >= OPT(sk, rtt_rounds);
@@ -143,7 +143,7 @@ static void prague_round(struct sock *sk, struct prague *ca)
 	prague_start_round(sk, ca);
 }
 
-/* Packets that a round trip adds, << 20: one, or (RTT / rtt_target)^2 over a short path (section 2.4.3). */
+/* Packets that a round trip adds, << 20: one, or (RTT / rtt_target)^2 over a short path (section 2.4.4). */
 static u64 prague_increase(const struct sock *sk, const struct prague *ca)
 {
 	u64 rtt = tcp_sk(sk)->srtt_us >> 3, target = OPT(sk, rtt_target);
@@ -153,7 +153,7 @@ static u64 prague_increase(const struct sock *sk, const struct prague *ca)
 	return div64_u64(rtt * rtt * PRAGUE_ONE, target * target);
 }
 
-/* Packets that were not marked let the window grow, also while it is reduced (section 2.4.2). */
+/* Packets that were not marked let the window grow, also while it is reduced. */
 static void prague_grow(struct sock *sk, struct prague *ca, u32 acked, u32 marked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -236,7 +236,7 @@ static void prague_reduce(struct sock *sk, struct prague *ca)
 	prague_show(sk, ca);
 }
 
-/* A loss takes half, whatever is marked (section 2.4.4). */
+/* A loss takes half, whatever is marked. */
 static void prague_lose(struct sock *sk, struct prague *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

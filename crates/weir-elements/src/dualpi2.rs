@@ -5,7 +5,7 @@
 //! ECT(0), with `p'^2`, which Reno and CUBIC need; the L queue marks with `k p'`, which scalable controls need. With
 //! `k = 2` flows of both kinds then get about the same rate. The L queue marks by its own delay as well, by a ramp from
 //! `threshold` on, `range` wide; a range of 0 is a step. The higher of both probabilities counts. A packet that is alone
-//! in the L queue is not marked by the ramp (figure 5, lines 5a to 5d).
+//! in the L queue is not marked by the ramp.
 //!
 //! *Scheduler* (section 4.2.2). While both queues have packets, the C queue has a share of the link, `classic`, by a
 //! credit in bytes as in Linux' `sch_dualpi2`; the L queue has the rest and comes first. With `shift`, the scheduler is
@@ -14,7 +14,7 @@
 //! *Overload* (appendix A.2). The controller takes the longer delay of both queues. When `k p'` has reached 1, the L
 //! queue drops with `p'^2`, like the C queue, and the C queue no longer spares packets with ECT(0).
 //!
-//! Probabilities become marks and drops by accumulation, without random numbers (`recur()` of figure 5): a packet is
+//! Probabilities become marks and drops by accumulation, without random numbers (`recur()` of appendix A.1): a packet is
 //! chosen whenever the sum of the probabilities since the last choice reaches 1. As in Linux, nothing is dropped by
 //! probability while less than two full packets wait. There is no timer: an update's input changes by calls only, so the
 //! next call makes the updates due since the last one. An update precedes a call of the same instant.
@@ -183,7 +183,7 @@ impl Base {
     }
 }
 
-/// Makes choices of a probability, without random numbers (`recur()` of figure 5).
+/// Makes choices of a probability, without random numbers (`recur()` of appendix A.1).
 #[derive(Clone, Copy, Debug, Default)]
 struct Recurrence(f64);
 
@@ -313,7 +313,7 @@ impl<P: Packet> DualPi2<P> {
         if self.plan.range_ns == 0 { 1.0 } else { (above as f64 / self.plan.range_ns as f64).min(1.0) }
     }
 
-    /// Decides on a packet that has left its queue (appendix A.2, figure 8). `spared`: too few packets wait for drops.
+    /// Decides on a packet that has left its queue (appendix A.2). `spared`: too few packets wait for drops.
     fn decide(&mut self, class: usize, sojourn: Dur, capable: bool, spared: bool) -> Fate {
         let squared = self.base.probability * self.base.probability;
         let coupled = self.plan.coupling * self.base.probability;

@@ -198,7 +198,7 @@ fn ideal(p: f64, losses: usize) -> (f64, f64) {
     (mean, variance.sqrt())
 }
 
-/// RFC 3649, section 5 and appendix B: the increase rises by one at the windows of its table, and the decrease follows
+/// RFC 3649 and its appendix B: the increase rises by one at the windows of its table, and the decrease follows
 /// section 5's formula.
 fn highspeed_decrease(window: f64) -> f64 {
     let share = (window.ln() - 38f64.ln()) / (83_000f64.ln() - 38f64.ln());
@@ -224,7 +224,7 @@ fn highspeed_increase(window: f64) -> f64 {
     if window <= 38.0 { 1.0 } else { 0.078 * window.powf(0.8) * 2.0 * b / (2.0 - b) }
 }
 
-/// HighSpeed TCP: W = 0.12 / p^0.835 (RFC 3649, section 3; thesis, table 3.I) for p from 1e-3 down.
+/// HighSpeed TCP: W = 0.12 / p^0.835 (RFC 3649; thesis, table 3.I) for p from 1e-3 down.
 ///
 /// The implementation takes the rows of appendix B from their windows on: whole packets of increase, rounded down. At a few
 /// hundred packets that is up to a third less than the formula's, and the window is lower by up to 21 %. (Linux reads the
