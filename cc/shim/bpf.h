@@ -398,6 +398,8 @@ struct weir_option {
 
 #include "probe.h"
 
+/* A replay and a recording compare single calls. */
+#if defined(WEIR_REPLAY) || defined(WEIR_RECORD)
 static __always_inline bool weir_probed(const struct sock *sk)
 {
 	(void)sk;
@@ -411,6 +413,36 @@ static __always_inline void weir_probe_show(const struct sock *sk, u64 name0, u6
 	(void)name1;
 	(void)value;
 }
+#else
+/* Set by the loader where probes are sampled; otherwise the verifier removes them. */
+const volatile u32 weir_probing = 0;
+
+/* The values of each connection, by the descriptor of its socket for whoever has it. */
+struct {
+	int (*type)[24];     /* BPF_MAP_TYPE_SK_STORAGE */
+	int (*map_flags)[1]; /* BPF_F_NO_PREALLOC */
+	int *key;
+	struct weir_probes *value;
+} weir_probe_map SEC(".maps");
+
+/* Helper 107 is bpf_sk_storage_get; with a last argument of 1 it makes what there is not. */
+static void *(*const bpf_sk_storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)107;
+
+static __always_inline bool weir_probed(const struct sock *sk)
+{
+	(void)sk;
+	return weir_probing;
+}
+
+static __attribute__((noinline, unused)) int weir_probe_show(const struct sock *sk, u64 name0, u64 name1, s64 value)
+{
+	struct weir_probes *probes = bpf_sk_storage_get(&weir_probe_map, (struct sock *)sk, 0, 1);
+
+	if (probes)
+		weir_probe_store(probes, name0, name1, value);
+	return 0;
+}
+#endif
 
 /* Registration -------------------------------------------------------------------------------------------------- */
 

@@ -10,12 +10,17 @@
 #ifndef WEIR_SHIM_KMOD_H
 #define WEIR_SHIM_KMOD_H
 
+#include <linux/hashtable.h>
+#include <linux/inet_diag.h>
 #include <linux/jiffies.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/random.h>
+#include <linux/rculist.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/version.h>
 #include <net/tcp.h>
@@ -170,18 +175,119 @@ static const struct kernel_param_ops weir_parameter_ops = {.set = weir_parameter
 
 #include "probe.h"
 
-static __always_inline bool weir_probed(const struct sock *sk)
+/*
+ * The values of a connection are kept from the first time that somebody asks for them by TCP_CC_INFO. An answer has 20
+ * bytes in every kernel: one probe, the next time another.
+ */
+struct weir_probe_answer {
+	s64 value;
+	char name[WEIR_PROBE_NAME_MAX];
+} __packed;
+
+struct weir_probed {
+	struct hlist_node node;
+	const struct sock *sk;
+	u32 next;
+	struct weir_probes probes;
+	struct rcu_head rcu;
+};
+
+static DEFINE_HASHTABLE(weir_probed_table, 6);
+static DEFINE_SPINLOCK(weir_probed_lock);
+static u32 weir_probed_count;
+
+static inline bool weir_probed(const struct sock *sk)
 {
 	(void)sk;
-	return false;
+	return unlikely(READ_ONCE(weir_probed_count));
 }
 
-static __always_inline void weir_probe_show(const struct sock *sk, u64 name0, u64 name1, s64 value)
+static inline struct weir_probed *weir_probed_find(const struct sock *sk)
 {
-	(void)sk;
-	(void)name0;
-	(void)name1;
-	(void)value;
+	struct weir_probed *found;
+
+	hash_for_each_possible_rcu(weir_probed_table, found, node, (unsigned long)sk)
+		if (found->sk == sk)
+			return found;
+	return NULL;
+}
+
+static noinline __maybe_unused void weir_probe_show(const struct sock *sk, u64 name0, u64 name1, s64 value)
+{
+	struct weir_probed *found;
+
+	rcu_read_lock();
+	found = weir_probed_find(sk);
+	if (found)
+		weir_probe_store(&found->probes, name0, name1, value);
+	rcu_read_unlock();
+}
+
+static inline void weir_probed_add(const struct sock *sk)
+{
+	struct weir_probed *made = kzalloc(sizeof(*made), GFP_ATOMIC);
+
+	if (!made)
+		return;
+	made->sk = sk;
+	spin_lock_bh(&weir_probed_lock);
+	if (weir_probed_find(sk)) {
+		kfree(made);
+	} else {
+		hash_add_rcu(weir_probed_table, &made->node, (unsigned long)sk);
+		WRITE_ONCE(weir_probed_count, weir_probed_count + 1);
+	}
+	spin_unlock_bh(&weir_probed_lock);
+}
+
+static inline void weir_probed_remove(const struct sock *sk)
+{
+	struct weir_probed *found;
+
+	if (!weir_probed(sk))
+		return;
+	spin_lock_bh(&weir_probed_lock);
+	found = weir_probed_find(sk);
+	if (found) {
+		hash_del_rcu(&found->node);
+		WRITE_ONCE(weir_probed_count, weir_probed_count - 1);
+		kfree_rcu(found, rcu);
+	}
+	spin_unlock_bh(&weir_probed_lock);
+}
+
+/* The next probe that has a value; a name of zeros if there is none. */
+static inline void weir_probe_next(struct weir_probed *found, struct weir_probe_answer *answer)
+{
+	const struct weir_probe *probe = &found->probes.probe[found->next % WEIR_MAX_PROBES];
+
+	if (!probe->name[0]) {
+		found->next = 0;
+		probe = &found->probes.probe[0];
+	}
+	found->next++;
+	answer->value = probe->value;
+	memcpy(answer->name, probe->name, sizeof(answer->name));
+}
+
+static size_t weir_probe_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+{
+	struct weir_probe_answer answer = {};
+	struct weir_probed *found;
+
+	BUILD_BUG_ON(sizeof(answer) > sizeof(*info));
+	(void)attr;
+	if (ext != ~0U) /* a dump of sockets, which asks for the forms that it knows */
+		return 0;
+	rcu_read_lock();
+	found = weir_probed_find(sk);
+	if (found)
+		weir_probe_next(found, &answer);
+	rcu_read_unlock();
+	if (!found)
+		weir_probed_add(sk);
+	memcpy(info, &answer, sizeof(answer));
+	return sizeof(answer);
 }
 
 /* Registration -------------------------------------------------------------------------------------------------- */
@@ -190,7 +296,7 @@ static __always_inline void weir_probe_show(const struct sock *sk, u64 name0, u6
 
 #define WEIR_KMOD_SLOT(op, function) WEIR_KMOD_SLOT_##op(function)
 #define WEIR_KMOD_SLOT_init(f) .init = weir_adapt_init,
-#define WEIR_KMOD_SLOT_release(f) .release = f,
+#define WEIR_KMOD_SLOT_release(f)
 #define WEIR_KMOD_SLOT_ssthresh(f) .ssthresh = f,
 #define WEIR_KMOD_SLOT_cong_avoid(f) .cong_avoid = f,
 #define WEIR_KMOD_SLOT_set_state(f) .set_state = f,
@@ -247,13 +353,36 @@ static __always_inline void weir_probe_show(const struct sock *sk, u64 name0, u6
 #define WEIR_KMOD_ADAPT_cong_control(f) WEIR_KMOD_CONTROL(f(sk, ack, flag, rs))
 #define WEIR_KMOD_ADAPT_cong_control_rs(f) WEIR_KMOD_CONTROL(f(sk, rs))
 
+#define WEIR_KMOD_RELEASE(op, function) WEIR_KMOD_RELEASE_##op(function)
+#define WEIR_KMOD_RELEASE_release(f) f(sk);
+#define WEIR_KMOD_RELEASE_init(f)
+#define WEIR_KMOD_RELEASE_ssthresh(f)
+#define WEIR_KMOD_RELEASE_cong_avoid(f)
+#define WEIR_KMOD_RELEASE_set_state(f)
+#define WEIR_KMOD_RELEASE_cwnd_event(f)
+#define WEIR_KMOD_RELEASE_in_ack_event(f)
+#define WEIR_KMOD_RELEASE_undo_cwnd(f)
+#define WEIR_KMOD_RELEASE_pkts_acked(f)
+#define WEIR_KMOD_RELEASE_min_tso_segs(f)
+#define WEIR_KMOD_RELEASE_sndbuf_expand(f)
+#define WEIR_KMOD_RELEASE_min_cwnd(f)
+#define WEIR_KMOD_RELEASE_cong_control(f)
+#define WEIR_KMOD_RELEASE_cong_control_rs(f)
+
 #define WEIR_CC_REGISTER(id, name_, flags_, state, OPS)                                       \
 	static_assert(sizeof(state) <= ICSK_CA_PRIV_SIZE, "private state exceeds 104 bytes"); \
 	static_assert(sizeof(WEIR_KERNEL_PREFIX #id) <= TCP_CA_NAME_MAX,                      \
 		      "an identifier has at most 15 characters with its prefix");             \
 	OPS(WEIR_KMOD_ADAPT)                                                                  \
+	static void weir_adapt_release(struct sock *sk)                                       \
+	{                                                                                     \
+		OPS(WEIR_KMOD_RELEASE)                                                        \
+		weir_probed_remove(sk);                                                       \
+	}                                                                                     \
 	static struct tcp_congestion_ops weir_cc_##id __read_mostly = {                       \
-		OPS(WEIR_KMOD_SLOT).name = WEIR_KERNEL_PREFIX #id,                            \
+		OPS(WEIR_KMOD_SLOT).release = weir_adapt_release,                             \
+		.get_info = weir_probe_info,                                                  \
+		.name = WEIR_KERNEL_PREFIX #id,                                               \
 		.flags = (flags_),                                                            \
 		.owner = THIS_MODULE,                                                         \
 	};                                                                                    \

@@ -150,6 +150,19 @@ def test_columns_of_another_type_are_told() -> None:
         CHECKS(Frame("drops", wrong))
 
 
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"al\x1bpha", b"al pha"])
+def test_names_that_no_control_can_show_are_told(name: bytes) -> None:
+    columns = {
+        "time_ns": np.array([1], "u8"),
+        "flow": np.array([0], "u4"),
+        "probe": np.array([b"alpha"], "S16"),
+        "value": np.array([-1], "i8"),
+    }
+    CHECKS(Frame("probes", columns))
+    with pytest.raises(FrameError, match="'probe' of table 'probes' has a name with other characters"):
+        CHECKS(Frame("probes", {**columns, "probe": np.array([name], "S16")}))
+
+
 def test_missing_columns_are_told() -> None:
     with pytest.raises(FrameError, match="table 'links' lacks the column 'link'"):
         CHECKS(frame("links", time_ns=[1]))

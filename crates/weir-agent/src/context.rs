@@ -1,5 +1,6 @@
 //! The state that all endpoints share.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
 
@@ -9,6 +10,7 @@ use weir_sys::clock;
 use weir_sys::epoll::Epoll;
 use weir_sys::netns::Namespaces;
 use weir_sys::pages::Zeros;
+use weir_sys::probes::Probes;
 use weir_traffic::Waits;
 use weir_units::Time;
 
@@ -26,6 +28,19 @@ const EVENTS: usize = 256;
 /// first.
 const GRACE_NS: u64 = 500_000_000;
 
+/// Opens the maps of probes; warns of those that the kernel does not show.
+fn probes_of(job: &Job) -> (BTreeMap<String, Probes>, Vec<String>) {
+    let (mut probes, mut warnings) = (BTreeMap::new(), Vec::new());
+    for (cc, &id) in &job.probes {
+        let found = if id == 0 { Ok(Probes::Module) } else { Probes::of_map(id) };
+        match found {
+            Ok(found) => drop(probes.insert(cc.clone(), found)),
+            Err(error) => warnings.push(format!("cc: {cc}: its probes are not sampled: {error}")),
+        }
+    }
+    (probes, warnings)
+}
+
 /// The part of a session that its endpoints use.
 pub struct Context {
     /// The job.
@@ -36,6 +51,8 @@ pub struct Context {
     pub namespaces: Namespaces,
     /// The collected rows.
     pub telemetry: Telemetry,
+    /// Where the probes of congestion controls are, by their names in the plan.
+    pub probes: BTreeMap<String, Probes>,
     /// The instants at which endpoints are woken.
     pub schedule: Schedule,
     /// The payload.
@@ -66,10 +83,12 @@ impl Context {
     /// # Errors
     /// The process has no descriptor or memory left.
     pub fn new(job: Job) -> Result<Context, AgentError> {
+        let (probes, warnings) = probes_of(&job);
         Ok(Context {
             epoll: Epoll::new(EVENTS)?,
             namespaces: Namespaces::default(),
             telemetry: Telemetry::new(job.plan.flows.len()),
+            probes,
             schedule: Schedule::default(),
             zeros: Zeros::new(WRITE_BYTES)?,
             epoch_ns: None,
@@ -78,7 +97,7 @@ impl Context {
             hungry: Vec::new(),
             waits: Waits::new(&job.plan),
             came: Vec::new(),
-            warnings: Vec::new(),
+            warnings,
             strangers: 0,
             failure: None,
             job,

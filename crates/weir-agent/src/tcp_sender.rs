@@ -2,7 +2,7 @@
 
 use std::io;
 
-use weir_plan::Tcp;
+use weir_plan::{Tcp, Transport};
 use weir_run::EventKind;
 use weir_sys::epoll::{Interest, Ready};
 use weir_sys::socket::{IntOption, Socket};
@@ -179,11 +179,22 @@ impl TcpSender {
         if let (true, Some(info), Some(_)) = (due.tcp, &info, &self.active) {
             context.telemetry.sample(at, self.flow, info, &totals, self.paced);
             context.telemetry.observe(at, self.flow, info, &totals);
+            self.sample_probes(context, at);
         }
         if due.goodput {
             let sent = totals.sent_ip_bytes - self.sampled_ip_bytes;
             self.sampled_ip_bytes = totals.sent_ip_bytes;
             context.telemetry.sent(at, self.flow, sent);
+        }
+    }
+
+    /// Records the values that the congestion control shows.
+    fn sample_probes(&self, context: &mut Context, at: Time) {
+        let Some(connection) = &self.connection else { return };
+        let Context { probes, telemetry, job, .. } = context;
+        let Transport::Tcp(tcp) = &job.plan.flows[self.flow as usize].transport else { return };
+        if let Some(probes) = probes.get(&tcp.cc) {
+            probes.of(&connection.socket, |name, value| telemetry.probe(at, self.flow, name, value));
         }
     }
 

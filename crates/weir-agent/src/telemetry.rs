@@ -1,6 +1,9 @@
 //! The rows of an agent's tables.
 
-use weir_run::{Column, EventKind, EventRow, Events, FlowRow, Flows, Limits, LimitsRow, SampleRow, Samples};
+use weir_run::{
+    Column, EventKind, EventRow, Events, FlowRow, Flows, Limits, LimitsRow, ProbeRow, Probes as ProbeRows, SampleRow,
+    Samples,
+};
 use weir_sys::tcp_info::TcpInfo;
 use weir_units::Time;
 
@@ -98,6 +101,7 @@ pub struct Telemetry {
     flows: Flows,
     samples: Samples,
     limits: Limits,
+    probes: ProbeRows,
     events: Events,
     sent: Sent,
     delivered: Delivered,
@@ -123,6 +127,7 @@ impl Telemetry {
             flows: Flows::default(),
             samples: Samples::default(),
             limits: Limits::default(),
+            probes: ProbeRows::default(),
             events: Events::default(),
             sent: Sent::default(),
             delivered: Delivered::default(),
@@ -211,6 +216,11 @@ impl Telemetry {
         self.limits.push(LimitsRow { busy_ns, rwnd_limited_ns, sndbuf_limited_ns });
     }
 
+    /// Adds the value of a probe of a flow's congestion control.
+    pub fn probe(&mut self, at: Time, flow: u32, probe: [u8; 16], value: i64) {
+        self.probes.push(ProbeRow { time_ns: at.0, flow, probe, value });
+    }
+
     /// Adds the events that the difference from the last state shows.
     pub fn observe(&mut self, at: Time, flow: u32, info: &TcpInfo, totals: &Totals) {
         let now = Seen { ca_state: info.ca_state, cwnd: info.snd_cwnd, timeouts: totals.timeouts };
@@ -241,6 +251,7 @@ impl Telemetry {
         // Many flows fill this table fast; fresh memory for it would cost as much as the sampling.
         self.limits = Limits::recycled(samples.split_off(shared));
         self.samples = Samples::recycled(samples);
+        output.table("probes", &std::mem::take(&mut self.probes).into_columns());
         output.table("events", &std::mem::take(&mut self.events).into_columns());
         let Sent { time_ns, flow, sent_ip_bytes } = std::mem::take(&mut self.sent);
         let columns = [

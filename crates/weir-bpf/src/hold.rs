@@ -26,6 +26,9 @@ enum Answer {
     Loaded {
         loaded: String,
         cc: String,
+        /// The kernel's id of the map of its probes' values.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        probes: Option<u32>,
     },
     Unloaded {
         unloaded: String,
@@ -69,9 +72,9 @@ pub fn hold(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
 fn load_one(held: &mut BTreeMap<String, Loaded>, request: &Request) -> Answer {
     match Kernel::probe().and_then(|kernel| load(&kernel, request)) {
         Ok(loaded) => {
-            let name = loaded.name.clone();
+            let (name, probes) = (loaded.name.clone(), loaded.probes().filter(|_| request.probes));
             held.insert(name.clone(), loaded);
-            Answer::Loaded { loaded: name, cc: request.cc.clone() }
+            Answer::Loaded { loaded: name, cc: request.cc.clone(), probes }
         }
         Err(error) => failed(&error, Some(request.cc.clone())),
     }

@@ -4,7 +4,7 @@ use crate::{
     error::BpfError,
     kernel::Kernel,
     names,
-    object::CompiledCc,
+    object::{CompiledCc, PROBES},
     source::{self, Source},
 };
 use libbpf_rs::{ErrorKind, Link, MapCore, MapType, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
@@ -38,6 +38,9 @@ pub struct Request {
     /// Processes without `CAP_NET_ADMIN` may choose it.
     #[serde(default)]
     pub unrestricted: bool,
+    /// Its probes keep their values: [`Loaded::probes`].
+    #[serde(default)]
+    pub probes: bool,
 }
 
 /// A congestion control in the kernel, for as long as this value lives.
@@ -52,6 +55,14 @@ pub struct Loaded {
     pub(crate) link: Link,
     pub(crate) object: Object,
     pub(crate) by_link: bool,
+}
+
+impl Loaded {
+    /// The kernel's id of the map of its probes' values, by socket; none where probes are not kept.
+    pub fn probes(&self) -> Option<u32> {
+        let map = self.object.maps().find(|map| map.name() == PROBES)?;
+        Some(map.info().ok()?.info.id)
+    }
 }
 
 /// Loads and registers a congestion control.
@@ -75,8 +86,11 @@ pub(crate) fn load_object(kernel: &Kernel, request: &Request, mut object: Compil
     if request.unrestricted {
         object.set_unrestricted();
     }
+    if request.probes {
+        object.set_probing();
+    }
     let (link, object) = listening(&request.cc, &name, || {
-        let mut loaded = open(&object, kernel.links)?.load()?;
+        let mut loaded = open(&object, kernel.links, request.probes)?.load()?;
         Ok((attach(&mut loaded)?, loaded))
     })?;
     Ok(Loaded { name, link, object, by_link: kernel.links })
@@ -91,14 +105,18 @@ pub(crate) fn load_programs(
 ) -> Result<Object, BpfError> {
     object.set_options(options)?;
     object.set_hz(kernel.hz);
-    listening(cc, "", || open(&object, kernel.links)?.load())
+    listening(cc, "", || open(&object, kernel.links, false)?.load())
 }
 
-fn open(object: &CompiledCc, links: bool) -> libbpf_rs::Result<OpenObject> {
+/// Opens an object for loading; without `probes`, the map of their values is not made.
+fn open(object: &CompiledCc, links: bool, probes: bool) -> libbpf_rs::Result<OpenObject> {
     let mut open = ObjectBuilder::default().name(object.operations())?.open_memory(object.bytes())?;
     for mut map in open.maps_mut() {
         if links && map.map_type() == MapType::StructOps {
             map.set_map_flags(BY_LINK)?;
+        }
+        if !probes && map.name() == PROBES {
+            map.set_autocreate(false)?;
         }
     }
     Ok(open)

@@ -13,6 +13,9 @@ use weir_cc::CcError;
 const NON_RESTRICTED: u32 = 1;
 /// Prefix of an option's name in its symbol.
 const OPTION: &str = "weir_opt_";
+/// The switch of probes, and the map of their values (`cc/shim/bpf.h`).
+const PROBING: &str = "weir_probing";
+pub(crate) const PROBES: &str = "weir_probe_map";
 /// Prefix of the identifier in the name of the operations' structure.
 const OPERATIONS: &str = "weir_cc_";
 /// Bytes of a name with its terminator, `TCP_CA_NAME_MAX`.
@@ -25,6 +28,8 @@ pub struct CompiledCc {
     name: String,
     options: Vec<CompiledOption>,
     hz_at: usize,
+    /// Of `weir_probing`; none in an object without probes.
+    probing_at: Option<usize>,
     operations: String,
     /// Offsets of the registered name, and of the flags, in the file.
     name_at: usize,
@@ -68,6 +73,8 @@ impl CompiledCc {
         word(flags_at)?;
         let hz_at = at("weir_hz")?;
         word(hz_at)?;
+        let probing_at = symbols.get(PROBING).copied();
+        probing_at.map(word).transpose()?;
         let mut options = Vec::new();
         for (symbol, &at) in &symbols {
             if let Some(name) = symbol.strip_prefix(OPTION) {
@@ -76,7 +83,7 @@ impl CompiledCc {
             }
         }
         options.sort_by_key(|option| option.at);
-        Ok(CompiledCc { name, options, hz_at, operations, name_at, flags_at, bytes })
+        Ok(CompiledCc { name, options, hz_at, probing_at, operations, name_at, flags_at, bytes })
     }
 
     /// Name as in `cc/registry.txt`.
@@ -120,6 +127,13 @@ impl CompiledCc {
     /// Sets jiffies per second.
     pub fn set_hz(&mut self, hz: u32) {
         self.put(self.hz_at, hz);
+    }
+
+    /// Has its probes keep their values, in the map `weir_probe_map`; an object without probes has none to keep.
+    pub fn set_probing(&mut self) {
+        if let Some(at) = self.probing_at {
+            self.put(at, 1);
+        }
     }
 
     /// Sets the name under which the kernel registers it.

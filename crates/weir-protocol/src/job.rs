@@ -26,6 +26,10 @@ pub struct Job {
     /// The kernel's name of each congestion control that the plan names.
     #[serde(default)]
     pub kernel_cc: BTreeMap<String, String>,
+    /// Where the probes of these congestion controls are, by the names that the plan gives them: the kernel's id of the
+    /// map of a BPF object, or 0 for a kernel module.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub probes: BTreeMap<String, u32>,
     /// The receiver of flow `i` listens on port `first_port + i`, so that a packet identifies its flow.
     pub first_port: u16,
     /// The secret that connections and datagrams between agents carry; without one, agents take all that comes. The

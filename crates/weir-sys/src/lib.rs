@@ -5,7 +5,7 @@
 //! - what several programs share: [`clock`], [`epoll`], [`netns`], [`process`];
 //! - sockets with the options of a plan ([`socket`]), many datagrams in a call ([`datagrams`]), timestamps of
 //!   acknowledgements ([`stamps`]);
-//! - the state of connections ([`tcp_info`], [`diag`]) and of queueing disciplines ([`qdisc`]), by [`netlink`];
+//! - the state of connections ([`tcp_info`], [`diag`], [`probes`]) and of queueing disciplines ([`qdisc`]), by [`netlink`];
 //! - devices: [`tun`], and [`packet`] sockets with and without a ring;
 //! - [`pages`] of zeros, and [`isolation`]: seccomp filters, namespaces and mount attributes.
 //!
@@ -23,6 +23,7 @@ pub mod netlink;
 pub mod netns;
 pub mod packet;
 pub mod pages;
+pub mod probes;
 pub mod process;
 pub mod qdisc;
 pub mod socket;

@@ -41,6 +41,8 @@ class Loader:
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = None if environment is None else dict(environment)
         self._process: subprocess.Popen[str] | None = None
+        self.probes: dict[str, int] = {}
+        """The kernel's id of the map of each control whose probes are kept, by its name in the kernel."""
         self._count = itertools.count()
         self._asking = threading.Lock()
 
@@ -80,13 +82,16 @@ class Loader:
         """
         return self._running().pid
 
-    def load(self, cc: str, options: Mapping[str, int] | None = None, *, unrestricted: bool = False) -> str:
+    def load(
+        self, cc: str, options: Mapping[str, int] | None = None, *, unrestricted: bool = False, probes: bool = False
+    ) -> str:
         """Loads congestion control ``cc`` with ``options`` and returns its name in the kernel. Another call loads it
         again.
 
         ``cc`` is a registered name, a C file, or a shared object of ``weir cc build`` beside its C file. The name has
         at most 15 characters. It contains the process id and the number of the call, so no two processes share one.
-        Sockets of processes without ``CAP_NET_ADMIN`` can choose it only if ``unrestricted``.
+        Sockets of processes without ``CAP_NET_ADMIN`` can choose it only if ``unrestricted``. With ``probes``, the
+        values that it shows are kept in the map ``self.probes[name]``, by the kernel's id.
 
         Raises:
             BpfRequestError: the congestion control or an option does not exist, a value is out of bounds, or the
@@ -98,9 +103,12 @@ class Loader:
         while True:
             name = kernel_name(cc, os.getpid(), next(self._count))
             request = {"cc": source, "as": name, "options": dict(options or {}), "unrestricted": unrestricted}
-            answer = self._ask({"load": [request]})
+            answer = self._ask({"load": [{**request, "probes": True} if probes else request]})
             if answer.get("code") != "name-taken":
-                return str(_checked(answer)["loaded"])
+                loaded = str(_checked(answer)["loaded"])
+                if "probes" in answer:
+                    self.probes[loaded] = int(answer["probes"])
+                return loaded
             # A process in another pid namespace may have the same id and name: take the next name.
 
     def unload(self, name: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from weir.hosts.messages import Frame, FrameError
+from weir.hosts.messages import NAME, Array, Frame, FrameError
 from weir.run.tables import TABLES
 
 __all__ = ["PARTS", "Checks"]
@@ -38,7 +38,7 @@ def _types(table: str) -> dict[str, tuple[np.dtype[np.generic], bool]]:
     for column in TABLES[table].columns:
         stored = column.type.index_type if pa.types.is_dictionary(column.type) else column.type
         needed = not column.nullable and column.name not in _LATER.get(table, ())
-        found[column.name] = (np.dtype(stored.to_pandas_dtype()), needed)
+        found[column.name] = (NAME if pa.types.is_string(stored) else np.dtype(stored.to_pandas_dtype()), needed)
     return found
 
 
@@ -74,6 +74,8 @@ class Checks:
                 raise FrameError(f"table {frame.table!r} lacks the column {name!r}")
             if column is not None and column.dtype != kind:
                 raise FrameError(f"column {name!r} of table {frame.table!r} is {column.dtype}, not {kind}")
+            if column is not None and kind == NAME:
+                _require_text(frame.table, name, column)
         if frame.table in _TYPES:
             for name, most in self._most():
                 self._require(frame, name, most)
@@ -92,3 +94,10 @@ class Checks:
         if wrong.any():
             found = int(values[wrong][0])
             raise FrameError(f"{name!r} of table {frame.table!r} is {found}; the most that can be is {most}")
+
+
+def _require_text(table: str, name: str, column: Array) -> None:
+    """Verifies that a column of names is printable ASCII."""
+    bytes_ = np.frombuffer(column.tobytes(), "u1")
+    if ((bytes_ != 0) & ((bytes_ < 0x21) | (bytes_ > 0x7E))).any():
+        raise FrameError(f"{name!r} of table {table!r} has a name with other characters than printable ASCII")

@@ -95,8 +95,13 @@ def _available() -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def kernel_names(plan: Plan, environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def kernel_names(
+    plan: Plan, environment: Mapping[str, str], probes: dict[str, int] | None = None
+) -> Iterator[dict[str, str]]:
     """The kernel's name of each congestion control of ``plan``, by label; weir's are loaded during the context.
+
+    With ``probes``, and where the plan samples connections, their probes are kept: it gets the kernel's id of the map
+    of each, by label.
 
     Raises:
         MethodError: the kernel lacks one, or cannot load one of weir's.
@@ -107,11 +112,15 @@ def kernel_names(plan: Plan, environment: Mapping[str, str]) -> Iterator[dict[st
         yield names
         return
     with Loader(environment) as loader:
-        yield names | {cc.label: _load(loader, cc) for cc in ours}
+        sampled = probes is not None and plan.measure.tcp_ns > 0
+        loaded = {cc.label: _load(loader, cc, probes=sampled) for cc in ours}
+        if probes is not None:
+            probes |= {label: loader.probes[name] for label, name in loaded.items() if name in loader.probes}
+        yield names | loaded
 
 
-def _load(loader: Loader, cc: Wanted) -> str:
+def _load(loader: Loader, cc: Wanted, *, probes: bool) -> str:
     try:
-        return loader.load(cc.name, dict(cc.options))
+        return loader.load(cc.name, dict(cc.options), probes=probes)
     except BpfError as error:
         raise MethodError(f"cc: {cc.name}: {error}") from error

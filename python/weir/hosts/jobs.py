@@ -15,6 +15,7 @@ def job(
     ends: Iterable[Mapping[str, int]] = (),
     names: Mapping[str, str] | None = None,
     token: bytes | None = None,
+    probes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The job of an agent or an emulator (``crates/weir-protocol/src/job.rs``), as JSON has it.
 
@@ -25,6 +26,7 @@ def job(
         ends: The ends of flows that the process serves: ``{"from": FLOW}`` or ``{"to": FLOW}``.
         names: The kernel's name of each congestion control, by label.
         token: A secret of the run, 16 bytes, that agents require of each other; ``None``: they take all that comes.
+        probes: Where the probes of congestion controls are, by label: the id of a BPF map, or 0 for a kernel module.
     """
     told = {
         "version": 1,
@@ -34,4 +36,6 @@ def job(
         "kernel_cc": dict(names or {}),
         "first_port": first_port,
     }
+    if probes:
+        told["probes"] = dict(probes)
     return told if token is None else {**told, "token": token.hex()}

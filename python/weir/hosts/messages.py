@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["FILE_BYTES", "File", "Frame", "FrameError", "Message", "read"]
+__all__ = ["FILE_BYTES", "NAME", "Array", "File", "Frame", "FrameError", "Message", "read"]
 
 LINE_BYTES = 1 << 20
 """More than any line has: the longest are those of programs, with their arguments."""
@@ -31,12 +31,15 @@ _STATS = 1000
 _COLUMNS = 64
 _SHOWN = 80
 
+NAME: np.dtype[Any] = np.dtype("S16")
+"""The type of a column of names, padded with zeros."""
+
 _TYPES: dict[str, np.dtype[Any]] = {
     "u8": np.dtype("u1"),
     "u32": np.dtype("<u4"),
     "u64": np.dtype("<u8"),
     "i64": np.dtype("<i8"),
-    "name": np.dtype("S16"),
+    "name": NAME,
 }
 
 Array = npt.NDArray[Any]

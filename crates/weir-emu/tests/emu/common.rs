@@ -87,6 +87,7 @@ pub fn job(plan: &Plan, v6: bool) -> Job {
         hosts: nodes.iter().map(host).collect(),
         ends: vec![],
         kernel_cc: Default::default(),
+        probes: Default::default(),
         first_port: FIRST_PORT,
         token: None,
     }

@@ -40,7 +40,7 @@ from weir.hosts.selfcheck import SelfCheck
 from weir.hosts.session import Heard, Session
 from weir.hosts.windows import require_windows
 from weir.hosts.wiring import Wiring, wire
-from weir.methods import Capacity, Method, MethodError, Outcome, Progress, Sink
+from weir.methods import TABLES, Capacity, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods._intervals import too_fine
 from weir.methods._watch import Watcher
@@ -71,6 +71,7 @@ class Emul(Method):
     clock: Literal["virtual", "real"] = "real"
     needs = "Linux, root, iproute2, and for weir's own congestion controls a kernel with BTF"
     title = "this host's Linux in real time"
+    tables = TABLES | {"probes"}
     precedence = 10
     options = OPTIONS["emul"]
 
@@ -148,6 +149,7 @@ class _Cell:
             needs_netem()
         self._wiring = self._wired() if self._links is None else self._links.wiring
         self._times: dict[str, float] = {}
+        self._probes: dict[str, int] = {}
         self._watcher = Watcher(plan)
         self._warnings: list[str] = []
 
@@ -163,7 +165,7 @@ class _Cell:
             with self._timed("network_s"):
                 network = stack.enter_context(Network(self._wiring, self._tag))
             with self._timed("congestion_controls_s"):
-                names = stack.enter_context(kernel_names(self._plan, environment(self._tag)))
+                names = stack.enter_context(kernel_names(self._plan, environment(self._tag), self._probes))
             self._settle_programs(names)
             from weir import _weir
 
@@ -285,7 +287,7 @@ class _Cell:
     ) -> dict[str, Any]:
         """The job of a process; the cell keeps it."""
         hosts = (host.to_job() for host in self._wiring.hosts)
-        told = job(plan, hosts, self._wiring.first_port, ends, names)
+        told = job(plan, hosts, self._wiring.first_port, ends, names, probes=self._probes if names else None)
         self._keep(f"job-{name}.json", json.dumps(told, separators=(",", ":")) + "\n")
         return told
 

@@ -31,7 +31,7 @@ from weir.hosts.session import Heard
 from weir.hosts.windows import require_windows
 from weir.hosts.wiring import Wiring, wire
 from weir.lab import Kernel, Lab, LabError, Settings, find, unavailable
-from weir.methods import Method, MethodError, Outcome, Progress, Sink
+from weir.methods import TABLES, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import controls, obstacle
@@ -62,6 +62,7 @@ class LabMethod(Method):
     clock: Literal["virtual", "real"] = "virtual"
     needs = "Linux on x86-64 and the lab kernel (`weir lab build`); no root"
     title = "real Linux in virtual time"
+    tables = TABLES | {"probes"}
     called = "the lab"
     precedence = 20
     options = OPTIONS["lab"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weir._programs import find
-from weir.hosts.congestion import renamed
+from weir.hosts.congestion import FOREIGN, renamed, wanted
 from weir.hosts.jobs import job
 from weir.hosts.netem import Links, queues_command, queues_job
 from weir.hosts.programs import programs, routes
@@ -95,7 +95,12 @@ def script(document: Mapping[str, Any], plan: Plan, wiring: Wiring, controls: Co
         )
         _add_process(made, EMULATOR, ("weir-emu", "--spin", "0", *trace), _job(document, wiring, [], {}))
     ends = [{end: flow} for end in ("to", "from") for flow in range(len(plan.flows))]
-    _add_process(made, AGENT, ("weir-agent",), _job(renamed(document, plan), wiring, ends, controls.names))
+    probes = (
+        dict.fromkeys((cc.label for cc in wanted(plan) if not cc.name.startswith(FOREIGN)), 0)
+        if plan.measure.tcp_ns
+        else {}
+    )
+    _add_process(made, AGENT, ("weir-agent",), _job(renamed(document, plan), wiring, ends, controls.names, probes))
     if network.module is not None:
         made.add("start", str(_LEAD_NS), _wire.DEVICE, str(plan.measure.links_ns))
     else:
@@ -113,9 +118,13 @@ def _serve(made: Script, name: str, command: Sequence[str], told: Mapping[str, A
 
 
 def _job(
-    plan: Mapping[str, Any], wiring: Wiring, ends: Sequence[Mapping[str, int]], names: Mapping[str, str]
+    plan: Mapping[str, Any],
+    wiring: Wiring,
+    ends: Sequence[Mapping[str, int]],
+    names: Mapping[str, str],
+    probes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    return job(plan, (host.to_job() for host in wiring.hosts), wiring.first_port, ends, names)
+    return job(plan, (host.to_job() for host in wiring.hosts), wiring.first_port, ends, names, probes=probes)
 
 
 _NO_LIMIT = "4194304 4194304 4194304"
