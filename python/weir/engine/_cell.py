@@ -26,7 +26,7 @@ _ROWS = 1 << 16
 _PLAN = "plan.json"
 _OWN_NAMES = frozenset({_PLAN, MANIFEST, *(f"{name}.parquet" for name in TABLES)})
 """Names of files that the sink writes itself; a method may not open them."""
-_DICTIONARY = frozenset({"flow", "link", "kind", "transfer", "ca_state"})
+_DICTIONARY = frozenset({"flow", "link", "kind", "transfer", "ca_state", "probe"})
 _SCHEMAS = {name: arrow_schema(name) for name in TABLES}
 
 
