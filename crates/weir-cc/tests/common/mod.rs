@@ -30,12 +30,21 @@ pub struct Nature {
     pub kept: (f64, f64),
     /// Acknowledged and lost packets do not set the window, so that nothing that the suite requires of a window applies.
     pub apart: bool,
+    /// How the requirements begin that it does not meet by its definition.
+    pub otherwise: &'static [&'static str],
 }
 
 /// The nature of the control `name`.
 pub fn nature(name: &str) -> Nature {
-    let usual =
-        Nature { standard: &[], steady: &[], fastest: 1, fastest_as_linux: 1, kept: (0.45, 0.92), apart: false };
+    let usual = Nature {
+        standard: &[],
+        steady: &[],
+        fastest: 1,
+        fastest_as_linux: 1,
+        kept: (0.45, 0.92),
+        apart: false,
+        otherwise: &[],
+    };
     match name {
         // Doubles the window every other round trip.
         "vegas" => Nature { standard: &[("every_other", 0)], ..usual },
@@ -58,6 +67,8 @@ pub fn nature(name: &str) -> Nature {
             steady: &[("slowdown", 0)],
             ..usual
         },
+        // Its window is the one that the rate needs, whoever limits that.
+        "nv" => Nature { otherwise: &["the window stays"], ..usual },
         // A model of the path sets the window.
         "bbr" | "bbr3" => Nature { apart: true, ..usual },
         // The window never changes.
