@@ -104,13 +104,13 @@ def _spec(medium: Medium, end_s: float, order: tuple[str, ...], link: str, unit:
         alt.Chart(named("queue"))
         .mark_line(clip=True, interpolate="step-after", color=theme.NEUTRAL, strokeWidth=1)
         .encode(
-            x=time_axis(end_s, medium, title=None),
+            x=time_axis(end_s, medium, title=None, labels=False),
             y=alt.Y("value:Q", title=f"queue ({unit.label})", scale=value_scale(1), axis=alt.Axis(tickCount=3)),
             tooltip=tooltip(medium, ("time_s:Q", "Time (s)", ".9~g"), ("value:Q", f"queue ({unit.label})", ".4~g")),
         )
-        .properties(height=medium.height // 2, title=alt.TitleParams(link, anchor="start"))
+        .properties(height=medium.height // 2, title=alt.TitleParams(link, anchor="start", frame="group"))
     )
-    both: alt.VConcatChart = alt.vconcat(queue, cwnd).add_params(*window(end_s, medium))
+    both: alt.VConcatChart = alt.vconcat(queue, cwnd, spacing=10).add_params(*window(end_s, medium))
     return both
 
 

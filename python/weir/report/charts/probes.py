@@ -59,11 +59,11 @@ def _spec(medium: Medium, end_s: float, panels: tuple[tuple[str, float, float], 
     titles = shortened([panel for panel, _, _ in panels], 100)
     parts = [
         _panel(medium, end_s, panel, last=number == len(panels) - 1).properties(
-            height=height, title=alt.TitleParams(titles[number], anchor="start")
+            height=height, title=alt.TitleParams(titles[number], anchor="start", frame="group")
         )
         for number, panel in enumerate(panels)
     ]
-    stacked: alt.VConcatChart = alt.vconcat(*parts, spacing=4).add_params(*window(end_s, medium))
+    stacked: alt.VConcatChart = alt.vconcat(*parts, spacing=8).add_params(*window(end_s, medium))
     return stacked
 
 
