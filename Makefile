@@ -111,6 +111,11 @@ catalogue: $(EXT) ## runs the quick version of every scenario of the catalogue
 claims: $(READY) ## executes what docs/claims.md lacks, hours in all, and writes it; ARGS='--list' says what that is
 	@$(BIN)/python scripts/claims.py $(ARGS)
 
+.PHONY: responses
+responses: $(EXT) ## measures the response function and the fairness of every congestion control, some minutes
+	@$(BIN)/python scripts/responses.py $(ARGS)
+	@$(BIN)/python scripts/docs.py
+
 .PHONY: fuzz
 fuzz: $(READY) ## mutated scenarios for the parser and compiler, damaged runs for what reads them, kills for what executes them
 	@$(BIN)/python fuzz/fuzz_scenario.py --runs $(or $(RUNS),2000)

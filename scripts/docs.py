@@ -66,7 +66,15 @@ def _congestion_controls() -> str:
             lines.append(f"| `{o['name']}` | {o['default']} | {o['min']} to {o['max']} | {doc} |")
         if probes := _weir.cc_try(cc["name"]):
             lines += ["", f"Probes: {', '.join(f'`{name}`' for name in probes)}."]
+        lines += ["", f"[Response function and fairness](response-functions.md#{cc['name']})"]
     return _NOTE + "\n".join(lines) + "\n" + _IN_THE_KERNEL
+
+
+def _responses() -> str:
+    from responses import stored
+    from responses_page import page
+
+    return _NOTE + page(stored())
 
 
 def _own_congestion_control() -> str:
@@ -316,6 +324,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/elements.md": _elements,
     "docs/metrics.md": _metrics,
     "docs/congestion-controls.md": _congestion_controls,
+    "docs/response-functions.md": _responses,
     "docs/command-line.md": _command_line,
     "docs/catalogue.md": _catalogue,
     "docs/claims.md": lambda: _claims().index(),

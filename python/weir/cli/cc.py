@@ -330,7 +330,10 @@ _UNLOAD = examples(
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Remove everything that `weir cc load` loaded.")
 def unload(names: tuple[str, ...], everything: bool) -> None:
-    """Remove controls that `weir cc load` loaded. Their open connections keep using them. Needs root."""
+    """Remove controls that `weir cc load` loaded; returns once the kernel lists them no longer. Needs root.
+
+    Their open connections keep using them.
+    """
     from weir.bpf import drop, drop_all, kept
 
     if everything == bool(names):

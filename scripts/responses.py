@@ -1,0 +1,245 @@
+"""Measures the response function and the fairness of every congestion control in the simulator.
+
+Without arguments it measures all, some minutes, and stores the figures in ``docs/response-functions/data.json``; ``make
+docs`` makes pages and pictures of them. ``--check`` measures some of them again and compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import json
+import math
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import yaml
+
+from weir import _weir, methods, scenario
+
+DATA = Path(__file__).parent.parent / "docs" / "response-functions" / "data.json"
+
+RTT_S = 0.1
+LOSS_RATES = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+SETTLING, MEASURED = 16, 12
+"""Losses before and during the measurement."""
+EQUAL, UNEQUAL = (40, 40), (20, 100)
+"""Round-trip times of both flows, ms."""
+SHARED_FROM_S, SHARED_TO_S = 20, 100
+"""The time over which the goodput of two flows is compared."""
+_PAYLOAD = 1448
+_CHEAP = 1e-4
+"""A check measures responses at this loss rate and above, which take a second each."""
+_SAMPLE = 6
+"""Figures that a check measures again."""
+
+Figure = tuple[str, str]
+"""A control and the loss rate or the round-trip times, as the data name them."""
+
+
+class _Memory:
+    """A sink that keeps tables in memory."""
+
+    def __init__(self) -> None:
+        self.batches: defaultdict[str, list[pa.RecordBatch]] = defaultdict(list)
+
+    def write(self, table: str, rows: pa.RecordBatch) -> None:
+        self.batches[table].append(rows)
+
+    def open(self, name: str) -> BinaryIO:
+        raise OSError(f"no file {name} is expected")
+
+    def column(self, table: str, name: str) -> npt.NDArray[Any]:
+        return np.concatenate([rows.column(name).to_numpy(zero_copy_only=False) for rows in self.batches[table]])
+
+
+def controls() -> list[str]:
+    """weir's congestion controls, in the registry's order."""
+    return [str(one["name"]) for one in json.loads(_weir.cc_list())]
+
+
+def figures() -> list[Figure]:
+    """All that is measured."""
+    kinds = [f"{p:g}" for p in LOSS_RATES] + [_pair(EQUAL), _pair(UNEQUAL)]
+    return list(itertools.product(controls(), kinds))
+
+
+def measure(figure: Figure) -> Any:
+    """A mean window, packets, or ``None`` without one; or the goodput of two flows, b/s, by second."""
+    name, kind = figure
+    if "," not in kind:
+        return mean_window(_executed(_losing(name, float(kind))))
+    return goodput(_executed(_sharing(name, [int(rtt) for rtt in kind.split(",")])))
+
+
+def _pair(rtts_ms: Iterable[int]) -> str:
+    return ",".join(map(str, rtts_ms))
+
+
+# Scenarios -----------------------------------------------------------------------------------------------------------
+
+
+def _losing(name: str, p: float) -> dict[str, Any]:
+    """A transfer that loses a packet every ``1 / p``, on a path whose rate and queue do not matter.
+
+    The first loss is where slow start has reached about the window that is expected, or 1.5 / sqrt(p) packets.
+    """
+    from responses_oracles import ORACLES
+
+    expected = ORACLES[name].window(p) if name in ORACLES else 1.5 / math.sqrt(p)
+    period = round(1 / p)
+    losses = [round(expected) + k * period for k in range(SETTLING + MEASURED + 1)]
+    return {
+        "title": f"{name} at a loss rate of {p:g}",
+        "seed": 1,
+        "topology": {
+            "dumbbell": {
+                "pairs": 1,
+                "access": {"rate": "100Gbps", "queue": "10000000packets"},
+                "bottleneck": {"rate": "100Gbps", "queue": "10000000packets", "loss": {"list": losses}},
+                "rtt": f"{RTT_S * 1000:g}ms",
+            }
+        },
+        "transport": {"cc": name, "stack": "linux", "ack": "every", "buffers": "4GB", "processing": "0s"},
+        "workload": [{"name": "flow", "between": "pairs", "kind": "transfer", "size": f"{losses[-1] * _PAYLOAD}B"}],
+        "duration": "20000s",
+        "measure": {"tcp": "50ms", "goodput": "1000s", "links": "1000s"},
+    }
+
+
+def _sharing(name: str, rtts_ms: Sequence[int]) -> dict[str, Any]:
+    """Two long flows of a control that share 50 Mb/s and a queue of 50 ms; the second begins a second later."""
+    return {
+        "title": f"Two flows of {name}",
+        "seed": 1,
+        "topology": {
+            "dumbbell": {
+                "pairs": 2,
+                "access": {"rate": "1Gbps", "queue": "10000packets"},
+                "bottleneck": {"rate": "50Mbps", "queue": "50ms"},
+                "rtt": [f"{rtt}ms" for rtt in rtts_ms],
+            }
+        },
+        "transport": {"cc": name, "stack": "linux", "buffers": "16MB"},
+        "workload": [{"name": "flows", "between": "pairs", "kind": "bulk", "start": {"every": "1s"}}],
+        "duration": f"{SHARED_TO_S}s",
+        "measure": {"tcp": "10s", "goodput": "1s", "links": "10s"},
+    }
+
+
+def _executed(document: Mapping[str, Any]) -> _Memory:
+    plan = scenario.parse(yaml.safe_dump(dict(document), sort_keys=False)).cells()[0].plan()
+    sink = _Memory()
+    methods.get("sim").execute(json.dumps(plan), sink, lambda *_: None)
+    return sink
+
+
+# Figures -------------------------------------------------------------------------------------------------------------
+
+
+def mean_window(tables: _Memory) -> float | None:
+    """The mean window, packets, over the losses that are measured; ``None`` if they take no ten samples."""
+    lost = tables.column("samples", "retransmitted_packets")
+    windows = tables.column("samples", "cwnd")[(lost >= SETTLING) & (lost < SETTLING + MEASURED)]
+    return round(float(windows.mean()), 2) if len(windows) >= 10 else None
+
+
+def goodput(tables: _Memory) -> list[list[int]]:
+    """The goodput of both flows by second, b/s."""
+    flow, amount = tables.column("goodput", "flow"), tables.column("goodput", "delivered_bytes")
+    time_s = tables.column("goodput", "time_ns") // 1_000_000_000
+    series = np.zeros((2, SHARED_TO_S), np.int64)
+    series[flow, time_s - 1] = 8 * amount
+    return [[int(value) for value in one] for one in series]
+
+
+def shares(series: Sequence[Sequence[int]]) -> list[float]:
+    """The mean goodput of both flows over the time that is compared, b/s."""
+    return [float(np.mean(one[SHARED_FROM_S:SHARED_TO_S])) for one in series]
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+
+def stored() -> dict[str, Any]:
+    """The stored figures: ``date``, and ``figures`` by control and kind."""
+    found: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
+    return found
+
+
+def drawn(seed: str, count: int = _SAMPLE) -> list[Figure]:
+    """Some of the cheap figures, by ``seed``; half of them are windows."""
+    cheap = [figure for figure in figures() if "," in figure[1] or float(figure[1]) >= _CHEAP]
+    dice = random.Random(seed)
+    windows = dice.sample([figure for figure in cheap if "," not in figure[1]], count - count // 2)
+    return windows + dice.sample([figure for figure in cheap if "," in figure[1]], count // 2)
+
+
+def differences(chosen: Sequence[Figure]) -> list[str]:
+    """Measures ``chosen`` again; a line for each that is not what is stored."""
+    known, lines = stored()["figures"], []
+    for name, kind in chosen:
+        if name not in known or kind not in known[name]:
+            lines.append(f"{name} at {kind}: nothing is stored")
+        elif (found := measure((name, kind))) != known[name][kind]:
+            lines.append(f"{name} at {kind}: {_short(found)}; stored is {_short(known[name][kind])}")
+    return lines
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(f"{share / 1e6:.3f} Mb/s" for share in shares(value))
+    return "no window" if value is None else f"{value} packets"
+
+
+def _measure_all(workers: int) -> None:
+    wanted = figures()
+    found: dict[str, dict[str, Any]] = {name: {} for name in controls()}
+    with ProcessPoolExecutor(workers) as pool:
+        for (name, kind), value in zip(wanted, pool.map(measure, wanted), strict=True):
+            found[name][kind] = value
+    write(datetime.datetime.now(datetime.UTC).date().isoformat(), found)
+
+
+def write(date: str, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Stores figures: a line for each control."""
+    DATA.parent.mkdir(parents=True, exist_ok=True)
+    parts = (f'"{name}": {json.dumps(values, separators=(",", ":"))}' for name, values in found.items())
+    DATA.write_text(f'{{"date": "{date}", "figures": {{\n' + ",\n".join(parts) + "\n}}\n", encoding="utf-8")
+
+
+def main() -> int:
+    """Measures all, or checks."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--check", metavar="SEED", nargs="?", const="", help="measure some again, by date or SEED")
+    asked = parser.parse_args()
+    if asked.check is None:
+        from responses_page import write_pictures
+
+        _measure_all(asked.workers)
+        write_pictures(stored())
+        print(f"wrote {DATA.parent.name}/; `make docs` makes the page")
+        return 0
+    seed = asked.check or datetime.datetime.now(datetime.UTC).date().isoformat()
+    chosen = drawn(seed)
+    lines = differences(chosen)
+    for line in lines:
+        print(line, file=sys.stderr)
+    print(f"seed {seed}: {len(chosen)} figures measured again, {len(lines)} differ")
+    if lines:
+        print("If the change is meant, measure all anew: make responses", file=sys.stderr)
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

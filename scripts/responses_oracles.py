@@ -1,0 +1,113 @@
+"""Closed forms and fluid models of response functions: the mean window, packets, where losses alone decide.
+
+A flow loses one packet every ``1 / p`` at a round-trip time of 100 ms, and nothing queues. The forms leave out the
+round trip of recovery, in which a window does not grow, and whole packets: both count at small windows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+RTT_S = 0.1
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What a control's mean window should be."""
+
+    window: Callable[[float], float]
+    """By loss rate."""
+    text: str
+    """The formula and its source."""
+    most: float = 1.0
+    """The largest loss rate for which it holds."""
+
+
+def aimd(increase: float, decrease: float) -> Callable[[float], float]:
+    """Gains ``increase`` a round trip and gives up the share ``decrease`` on loss."""
+    return lambda p: math.sqrt(increase * (2 - decrease) / (2 * decrease * p))
+
+
+def _cubic(keep: float, *, reno: float) -> Callable[[float], float]:
+    """RFC 9438, section 5.1, with this share kept; ``reno``: the increase of the window that it is never below."""
+    factor = (0.4 * (3 + keep) / (4 * (1 - keep))) ** 0.25
+    friendly = aimd(reno, 1 - keep)
+    return lambda p: max(factor * (RTT_S / p) ** 0.75, friendly(p))
+
+
+def _fluid(growth: Callable[[float, float], float], keep: float) -> Callable[[float], float]:
+    """A window that grows by ``growth(window, seconds since the loss)`` a round trip, in twentieths of one."""
+
+    def window(p: float) -> float:
+        now = 1.2 / math.sqrt(p)
+        step, packets, rounds = 0.05, 0.0, 0.0
+        for cycle in range(120):
+            sent = round_trip = 0.0
+            while sent < 1 / p:
+                now += growth(now, round_trip * RTT_S) * step
+                sent += now * step
+                round_trip += step
+            now *= keep
+            if cycle >= 100:
+                packets += sent
+                rounds += round_trip
+        return packets / rounds
+
+    return window
+
+
+def _htcp(_window: float, seconds: float) -> float:
+    """alpha of the time since the last loss, and 0.8 of the window kept (draft-leith-tcp-htcp-06)."""
+    beyond = max(seconds - 1, 0)
+    return 2 * (1 - 0.8) * (1 + 10 * beyond + (beyond / 2) ** 2)
+
+
+def _compound(window: float, _seconds: float) -> float:
+    """The window's power law, at least standard TCP, which it is below 38 packets (draft-sridharan-tcpm-ctcp-02)."""
+    return max(window**0.75 / 8, 1) if window > 38 else 1
+
+
+def _fast_mode(window: float, _seconds: float) -> float:
+    """YeAH-TCP's growth without a queue: Scalable TCP's, at least standard TCP's."""
+    return max(0.01 * window, 1)
+
+
+def _highspeed(p: float) -> float:
+    return max(0.12 / p**0.835, aimd(1, 0.5)(p))
+
+
+def _scalable(p: float) -> float:
+    """0.08 / p at the loss; the mean of a cycle is 6.4 % less. Standard TCP below 16 packets."""
+    return 0.0749 / p if 0.08 / p > 16 else aimd(1, 0.5)(p)
+
+
+ORACLES: Mapping[str, Oracle] = {
+    "reno": Oracle(aimd(1, 1 / 2), "sqrt(1.5 / p): AIMD(1, 1/2), thesis, table 3.I"),
+    "bic": Oracle(aimd(32, 1 / 8), "15.5 / sqrt(p): AIMD(32, 1/8), thesis, table 3.I", 1e-4),
+    "cubic": Oracle(_cubic(0.7, reno=9 / 17), "1.054 (RTT / p)^0.75, at least Reno's (RFC 9438, section 5.1)"),
+    "cubic-2005": Oracle(_cubic(0.8, reno=1 / 3), "1.17 (RTT / p)^0.75, at least that of AIMD(1/3, 1/5)"),
+    "highspeed": Oracle(_highspeed, "0.12 / p^0.835 (RFC 3649)"),
+    "htcp": Oracle(_fluid(_htcp, 0.8), "fluid: alpha(t) a round trip, 0.8 kept"),
+    "scalable": Oracle(_scalable, "0.0749 / p: 0.08 / p at a loss (Kelly 2003; thesis, table 3.I)"),
+    "illinois": Oracle(aimd(10, 1 / 8), "AIMD(10, 1/8): no queue, so the largest increase and the least decrease"),
+    "veno": Oracle(aimd(1, 205 / 1024), "AIMD(1, 1/5): no queue, so every loss is random"),
+    "vegas": Oracle(aimd(1, 1 / 2), "AIMD(1, 1/2): no queue, so it always grows"),
+    "yeah": Oracle(
+        _fluid(_fast_mode, 7 / 8),
+        "fluid: no queue, so a hundredth of the window a round trip, at least a packet, 7/8 kept",
+    ),
+    "hybla": Oracle(aimd(16, 1 / 2), "AIMD(16, 1/2): rho = 100 ms / 25 ms, rho^2 packets a round trip"),
+    "multcp": Oracle(aimd(2, 1 / 4), "AIMD(2, 1/4): two flows"),
+    "relentless": Oracle(lambda p: 1 / p, "1 / p: a loss takes the packet that a round trip gains"),
+    "compound": Oracle(_fluid(_compound, 0.5), "fluid: w^0.75 / 8 a round trip, half kept"),
+    "fast": Oracle(aimd(50, 1 / 2), "AIMD(50, 1/2): no queue, so it gains gamma alpha = 100 in two round trips"),
+    "dctcp": Oracle(aimd(1, 1 / 2), "AIMD(1, 1/2): no marks"),
+    "prague": Oracle(aimd(1, 1 / 2), "AIMD(1, 1/2): no marks"),
+    "lp": Oracle(aimd(1, 1 / 2), "AIMD(1, 1/2): no queue"),
+    "cdg": Oracle(aimd(1, 1 / 2), "AIMD(1, 1/2): no gradient"),
+    "nv": Oracle(aimd(1, 205 / 1024), "AIMD(1, 1/5): no queue"),
+    "ledbatpp": Oracle(aimd(1 / 2, 1 / 2), "AIMD(1/2, 1/2): GAIN of a base delay of 100 ms; without slowdowns"),
+}
+"""By control."""

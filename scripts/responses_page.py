@@ -1,0 +1,235 @@
+"""Makes ``docs/response-functions.md`` and its pictures of the figures that ``scripts/responses.py`` stored."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import vl_convert
+from responses import DATA, EQUAL, LOSS_RATES, MEASURED, RTT_S, SETTLING, SHARED_FROM_S, SHARED_TO_S, UNEQUAL, shares
+from responses_oracles import ORACLES, Oracle
+
+from weir.report import theme
+
+__all__ = ["page", "write_pictures"]
+
+Windows = Mapping[str, float | None]
+
+_HEAD = """\
+# Response functions and fairness
+
+The response function of a congestion control is its mean window as a function of the loss rate p. This page has it for
+each of weir's controls with default options, measured in the simulator on {date} by `make
+responses`. The page is made of [the stored figures](response-functions/data.json); a test and `scripts/responses.py
+--check` measure some of them again.
+
+- **Response function**: one transfer at a round-trip time of {rtt:g} ms loses a packet every 1 / p packets. The path
+  has 100 Gb/s and no queue. The mean is over {measured} losses, after {settling} to settle.
+- **Expected**: a closed form or a fluid model, where losses alone decide about the window. It leaves out the round trip
+  of recovery, in which no window grows, and whole packets. Both count in windows of ten packets.
+- **Fairness**: two flows of one control share 50 Mb/s and a drop-tail queue of 50 ms. The second begins a second later.
+  Both have a round-trip time of {equal} ms, or one of {short} and the other of {long} ms. Shares are means from {begin}
+  to {end} s.
+- **Pictures**: points are measured, the solid line is expected, the dashed one is Reno's sqrt(1.5 / p). Blue is the
+  first flow, with the shorter round-trip time; orange is the second.
+
+| control | C | d | share of the larger at equal RTT | share of the shorter RTT |
+|---|--:|--:|--:|--:|
+"""
+
+_AFTER = """
+C and d are those of C / p^d, fitted by least squares of the logarithms from p = 1e-3 down. A share of 50 % is fair.
+
+"""
+
+_NOTES = {
+    "bbr": "It does not reduce its window for single losses, and fills the path of 100 Gb/s within a few round trips: "
+    "the transfer ends before a window can be measured.",
+    "bbr3": "As `bbr`: losses of less than 2 % do not bound its window.",
+    "constant": "Its window is an option, 30 000 packets by default. Where a field is missing, losses followed each "
+    "other too closely to sample the windows between them.",
+    "westwood": "The estimate of the bandwidth keeps what a path without a queue carried: a loss takes little.",
+    "highspeed": "Increases are whole packets, rounded down, which costs most at windows of a few hundred.",
+    "bic": "The closed form is that of its additive phase, and holds below p = 1e-4 at best: each cycle has a binary "
+    "search, too.",
+    "ledbatpp": "Slowdowns, every nine durations of the last one, are not in the closed form.",
+    "fast": "An update comes every second round trip, which a window that a loss halves often seldom sees.",
+}
+"""What a reader may ask about a control's figures."""
+
+
+def page(found: Mapping[str, Any]) -> str:
+    """The document, for stored figures."""
+    text = _HEAD.format(
+        date=found["date"],
+        rtt=RTT_S * 1000,
+        measured=MEASURED,
+        settling=SETTLING,
+        equal=EQUAL[0],
+        short=UNEQUAL[0],
+        long=UNEQUAL[1],
+        begin=SHARED_FROM_S,
+        end=SHARED_TO_S,
+    )
+    parts = {name: _Part(name, figures) for name, figures in found["figures"].items()}
+    text += "".join(part.row() for part in parts.values()) + _AFTER
+    return text + "\n".join(part.section() for part in parts.values())
+
+
+class _Part:
+    """A control's part of the page."""
+
+    def __init__(self, name: str, figures: Mapping[str, Any]) -> None:
+        self.name = name
+        self.windows: Windows = {f"{p:g}": figures[f"{p:g}"] for p in LOSS_RATES}
+        self.equal, self.unequal = (figures[",".join(map(str, rtts))] for rtts in (EQUAL, UNEQUAL))
+
+    def row(self) -> str:
+        fit = fitted(self.windows)
+        constants = f"{fit[0]:.3g} | {fit[1]:.2f}" if fit else " | "
+        equal, unequal = shares(self.equal), shares(self.unequal)
+        return (
+            f"| [`{self.name}`](#{self.name}) | {constants} | {100 * max(equal) / sum(equal):.0f} % "
+            f"| {100 * unequal[0] / sum(unequal):.0f} % |\n"
+        )
+
+    def section(self) -> str:
+        lines = [f"## `{self.name}`", "", f"![{_ALT.format(name=self.name)}](response-functions/{self.name}.svg)", ""]
+        oracle = ORACLES.get(self.name)
+        if any(self.windows.values()):
+            lines += self._table(oracle)
+        if oracle:
+            lines += [f"Expected: {oracle.text}{_limit(oracle)}.", ""]
+        if self.name in _NOTES:
+            lines += [_NOTES[self.name], ""]
+        lines += [f"Goodput (Mb/s): {_megabits(self.equal)} at {EQUAL[0]} ms each; {_megabits(self.unequal)} at "
+                  f"{UNEQUAL[0]} and {UNEQUAL[1]} ms.", ""]  # fmt: skip
+        return "\n".join(lines)
+
+    def _table(self, oracle: Oracle | None) -> list[str]:
+        columns = [p for p in self.windows if self.windows[p]]
+        rows = [
+            ["p", *columns],
+            ["---", *("--:" for _ in columns)],
+            ["mean window (packets)", *(f"{self.windows[p]:.4g}" for p in columns)],
+        ]
+        if oracle:
+            rows.append(["expected", *(f"{oracle.window(float(p)):.4g}" for p in columns)])
+            rows.append(["difference", *(_difference(oracle, p, self.windows[p]) for p in columns)])
+        return [*("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+_ALT = "Mean window of {name} by loss rate; goodput of two flows at equal and at different round-trip times"
+
+
+def _limit(oracle: Oracle) -> str:
+    return f" (for p of {oracle.most:g} and less)" if oracle.most < 1 else ""
+
+
+def _difference(oracle: Oracle, p: str, window: float | None) -> str:
+    if window is None or float(p) > oracle.most:
+        return ""
+    return f"{100 * (window / oracle.window(float(p)) - 1):+.1f} %"
+
+
+def _megabits(series: Sequence[Sequence[int]]) -> str:
+    return " and ".join(f"{value / 1e6:.1f}" for value in shares(series))
+
+
+def fitted(windows: Windows) -> tuple[float, float] | None:
+    """C and d of C / p^d: least squares of the logarithms, for p of 1e-3 and less; ``None`` without three."""
+    points = [(math.log(float(p)), math.log(w)) for p, w in windows.items() if w and float(p) <= 1e-3]
+    if len(points) < 3:
+        return None
+    x, y = (sum(point[i] for point in points) / len(points) for i in (0, 1))
+    slope = sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
+    return math.exp(y - slope * x), -slope
+
+
+# Pictures ------------------------------------------------------------------------------------------------------------
+
+_WIDTH, _HEIGHT = 210, 150
+_EXPECTED, _POINTS = "#8a8f98", "#0072B2"
+_FLOWS = {"first": "#0072B2", "second": "#D55E00"}
+
+
+def write_pictures(found: Mapping[str, Any]) -> None:
+    """Writes a picture for each control beside the data."""
+    for name, figures in found["figures"].items():
+        svg = str(vl_convert.vegalite_to_svg(json.dumps(picture(name, figures)), allowed_base_urls=[]))
+        (DATA.parent / f"{name}.svg").write_text(svg + "\n", encoding="utf-8")
+
+
+def picture(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Three panels: the response function, and the goodput of two flows at equal and different round-trip times."""
+    panels = [
+        _response(name, figures),
+        _goodput(figures[",".join(map(str, EQUAL))], [f"{rtt} ms" for rtt in EQUAL]),
+        _goodput(figures[",".join(map(str, UNEQUAL))], [f"{rtt} ms" for rtt in UNEQUAL]),
+    ]
+    config = theme.config(theme.PAPER)
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "hconcat": panels,
+        "spacing": 34,
+        "config": {**config, "background": "white", "title": {"fontSize": 12, "anchor": "start", "fontWeight": 600}},
+    }
+
+
+def _response(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    measured = [{"p": p, "window": figures[f"{p:g}"]} for p in LOSS_RATES if figures[f"{p:g}"]]
+    oracle = ORACLES.get(name)
+    fine = [10 ** (-2 - k / 12) for k in range(37)]
+    line = [{"p": p, "window": oracle.window(p)} for p in fine if p <= oracle.most] if oracle else []
+    reno = [{"p": p, "window": math.sqrt(1.5 / p)} for p in (1e-2, 1e-5)]
+    return {
+        "title": "Response function",
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "encoding": {
+            "x": {"field": "p", "type": "quantitative", "title": "Loss rate p",
+                  "scale": {"type": "log", "domain": [1e-5, 1e-2], "nice": False},
+                  "axis": {"values": [1e-5, 1e-4, 1e-3, 1e-2], "format": "~e"}},
+            "y": {"field": "window", "type": "quantitative", "title": "Mean window (packets)",
+                  "scale": {"type": "log", "domain": _domain(measured, line)},
+                  "axis": {"values": [1, 10, 100, 1000, 10000, 100000], "format": "~s"}},
+        },
+        "layer": [
+            _layer(reno, {"type": "line", "strokeDash": [2, 3], "strokeWidth": 1, "color": _EXPECTED, "clip": True}),
+            _layer(line, {"type": "line", "strokeWidth": 1.6, "color": "#333333", "clip": True}),
+            _layer(measured, {"type": "point", "filled": True, "size": 38, "color": _POINTS, "opacity": 1}),
+        ],
+    }  # fmt: skip
+
+
+def _domain(*rows: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Whole decades around all windows and those of Reno."""
+    windows = [12.2, 387.0] + [row["window"] for some in rows for row in some]
+    return [10 ** math.floor(math.log10(min(windows))), 10 ** math.ceil(math.log10(max(windows)))]
+
+
+def _goodput(series: Sequence[Sequence[int]], labels: Sequence[str]) -> dict[str, Any]:
+    rows = [
+        {"time": second + 1, "goodput": round(value / 1e6, 2), "flow": which}
+        for which, one in zip(_FLOWS, series, strict=True)
+        for second, value in enumerate(one)
+    ]
+    return {
+        "title": f"Two flows, {labels[0]} and {labels[1]}",
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "encoding": {
+            "x": {"field": "time", "type": "quantitative", "title": "Time (s)", "scale": {"nice": False}},
+            "y": {"field": "goodput", "type": "quantitative", "title": "Goodput (Mb/s)",
+                  "scale": {"domain": [0, 50]}, "axis": {"tickCount": 5}},
+            "color": {"field": "flow", "type": "nominal", "legend": None,
+                      "scale": {"domain": list(_FLOWS), "range": list(_FLOWS.values())}},
+        },
+        "layer": [_layer(rows, {"type": "line", "strokeWidth": 1.3, "clip": True})],
+    }  # fmt: skip
+
+
+def _layer(rows: Sequence[Mapping[str, Any]], mark: Mapping[str, Any]) -> dict[str, Any]:
+    return {"data": {"values": list(rows)}, "mark": dict(mark)}

@@ -1,0 +1,72 @@
+"""Stored response functions: they come out again, and are what the algorithms promise."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+
+import pytest
+
+from shared import ROOT
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import responses
+from responses_oracles import ORACLES
+
+FIGURES = responses.stored()["figures"]
+
+WITHIN = {
+    "reno": 0.02,
+    "cubic": 0.07,
+    "cubic-2005": 0.05,
+    "htcp": 0.02,
+    "scalable": 0.09,
+    "illinois": 0.06,
+    "veno": 0.04,
+    "vegas": 0.02,
+    "yeah": 0.09,
+    "hybla": 0.04,
+    "multcp": 0.03,
+    "relentless": 0.01,
+    "compound": 0.09,
+    "fast": 0.1,
+    "dctcp": 0.02,
+    "prague": 0.02,
+    "lp": 0.02,
+    "cdg": 0.02,
+    "nv": 0.05,
+}
+"""How far the mean window may be from the expected one at p = 1e-4 and below: the round trip of recovery, which that
+leaves out, costs most where cycles are short. Controls without a tight closed form are not here."""
+
+
+def test_every_control_is_measured() -> None:
+    assert list(FIGURES) == responses.controls()
+
+
+def test_stored_figures_come_out_again() -> None:
+    """Another sample each day; a failure says how to repeat it."""
+    seed = datetime.datetime.now(datetime.UTC).date().isoformat()
+    assert responses.differences(responses.drawn(seed)) == [], f"scripts/responses.py --check {seed}"
+
+
+def test_a_changed_figure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = responses.stored()
+    known["figures"]["reno"]["0.01"] += 0.01
+    monkeypatch.setattr(responses, "stored", lambda: known)
+    (line,) = responses.differences([("reno", "0.01")])
+    assert line.startswith("reno at 0.01: ")
+    assert f"stored is {known['figures']['reno']['0.01']} packets" in line
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_windows_are_those_of_the_closed_form(name: str) -> None:
+    for p in ("0.0001", "3e-05", "1e-05"):
+        assert FIGURES[name][p] == pytest.approx(ORACLES[name].window(float(p)), rel=WITHIN[name])
+
+
+def test_equal_flows_of_a_fair_control_share_equally() -> None:
+    for name in ("reno", "cubic", "dctcp"):
+        first, second = responses.shares(FIGURES[name]["40,40"])
+        assert 0.4 < first / (first + second) < 0.6
