@@ -84,7 +84,28 @@ def _own_congestion_control() -> str:
     parts = {"EXAMPLE": example, "SCENARIO": here / "own-congestion-control.yaml"}
     for name, path in parts.items():
         text = text.replace(f"@{name}@", path.read_text(encoding="utf-8").strip())
+    text = text.replace("@PYTHON@", (example.with_suffix(".py")).read_text(encoding="utf-8").strip())
+    text = text.replace("@REPORT@", _report())
     return text.replace("@FIELDS@", _fields((here.parent / "cc" / "shim" / "sock.h").read_text(encoding="utf-8")))
+
+
+def _report() -> str:
+    """The fields of a report to a control in Python, as a table, from the class and the texts below its fields."""
+    import ast
+    import inspect
+
+    from weir.control import Report
+
+    body = ast.parse(inspect.getsource(Report)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    rows = ["| field | what it is |", "|---|---|"]
+    for field, doc in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(doc, ast.Expr):
+            assert isinstance(doc.value, ast.Constant)
+            rows.append(f"| `{field.target.id}` | {' '.join(str(doc.value.value).split()).replace('``', '`')} |")
+        elif isinstance(field, ast.FunctionDef) and any(ast.unparse(d) == "property" for d in field.decorator_list):
+            rows.append(f"| `{field.name}` | {ast.get_docstring(field)} |")
+    return "\n".join(rows)
 
 
 def _fields(header: str) -> str:

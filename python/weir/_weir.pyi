@@ -1,9 +1,9 @@
 """The compiled half of weir (crates/weir-py)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Literal, final
+from typing import Any, Literal, final
 
 def version() -> str:
     """The version of the Rust side."""
@@ -184,6 +184,21 @@ class RowTrace:
 
     def finish(self) -> dict[str, bytes]:
         """The last parts."""
+
+class Asked:
+    """The registration of an object that decides for a flow; it ends with this object."""
+
+    def __new__(cls, name: str, decide: Callable[..., tuple[int | None, int | None, int | None]]) -> Asked:
+        """Registers ``decide``, of the control that users know as ``name``.
+
+        ``decide`` is called with the fields of a report as keyword arguments (``Report`` in
+        ``crates/weir-cc/src/asked.rs``). It returns the window in packets, the pacing rate in bytes per second, and the
+        microseconds until the next question; each may be ``None``. If it raises, ``Simulator.advance`` raises
+        ``ValueError``.
+        """
+
+    def transport(self) -> dict[str, Any]:
+        """What the flow's transport has instead of its ``cc`` and ``cc_options``."""
 
 class Simulator:
     """A simulation of one plan."""

@@ -27,7 +27,10 @@ LAYERS: dict[str, set[str]] = {
         *("weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection", "weir.queues"),
     },
     "confine": {"weir._programs", "weir._seal"},
-    "cc": {"weir._cache", "weir._group", "weir._remove", "weir._weir", "weir.confine"},
+    "control": {"weir._weir"},
+    "cc": {"weir._cache", "weir._group", "weir._remove", "weir._weir", "weir.confine", "weir.control"},
+    # An agent is the control of a flow of a scenario; which controls are users' own.
+    "gym": {"weir._weir", "weir.cc", "weir.control", "weir.scenario"},
     # The congestion controls that a plan asks of a kernel; remains of labs, for cleaning; the columns of runs.
     "hosts": {
         *("weir._errors", "weir._group", "weir._linux", "weir._owner", "weir._programs", "weir._remove", "weir._seal"),
@@ -35,6 +38,7 @@ LAYERS: dict[str, set[str]] = {
             "weir._ssh",
             "weir._weir",
             "weir.bpf",
+            "weir.cc",
             "weir.inventory",
             "weir.lab",
             "weir.language",
@@ -44,7 +48,16 @@ LAYERS: dict[str, set[str]] = {
     },
     "methods": {
         *("weir._duration", "weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.bpf", "weir.cc"),
-        *("weir._inside", "weir.confine", "weir.deploy", "weir.hosts", "weir.inventory", "weir.lab", "weir.queues"),
+        *(
+            "weir._inside",
+            "weir.confine",
+            "weir.control",
+            "weir.deploy",
+            "weir.hosts",
+            "weir.inventory",
+            "weir.lab",
+            "weir.queues",
+        ),
         *("weir.run", "weir.stages"),
     },
     "stages": {
@@ -105,6 +118,7 @@ LAYERS: dict[str, set[str]] = {
             "weir.cc",
             "weir.compare",
             "weir.confine",
+            "weir.control",
             "weir.engine",
         ),
         *("weir.lab", "weir.methods", "weir.metrics", "weir.plan", "weir.report", "weir.run", "weir.scenario"),

@@ -5,6 +5,7 @@
 //! copy is compared with the socket: only fields that BPF may write may differ.
 
 use crate::{
+    asked,
     sock::{PRIVATE_WORDS, Sock},
     watch::{self, Operation},
 };
@@ -77,6 +78,9 @@ impl Foreign {
             watch::begin(self.slot, operation, place as usize + size_of::<Sock>());
             let result = call(place);
             watch::end();
+            if let Some(what) = asked::failure() {
+                self.fault(operation, what);
+            }
             if !arena.canary().iter().all(|&byte| byte == CANARY) {
                 arena.restore();
                 self.fault(operation, "wrote before struct sock".into());

@@ -6,6 +6,7 @@
 //! loads it; this crate guards its calls and lets another process watch them.
 
 mod algorithm;
+mod asked;
 mod error;
 mod guard;
 mod instance;
@@ -20,6 +21,7 @@ mod trial;
 mod watch;
 
 pub use algorithm::{Algorithm, CcOption, Description};
+pub use asked::{ASKED, DECIDER, Decider, Decision, MAX_WINDOW, Registration, Report};
 pub use error::{CcError, nearest};
 pub use guard::{Fault, caught};
 pub use instance::{CaEvent, CaState, Instance};

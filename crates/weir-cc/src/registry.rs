@@ -2,6 +2,7 @@
 
 use crate::{
     algorithm::Algorithm,
+    asked,
     error::{CcError, nearest},
     loading,
     ops::Ops,
@@ -27,7 +28,7 @@ pub fn list() -> Vec<Algorithm> {
 
 /// The congestion control with a registered name, or of a shared object, for which this process has a [`Loader`](crate::Loader).
 ///
-/// A name that holds a `/` or ends in `.so` is a path.
+/// A name that holds a `/` or ends in `.so` is a path. [`ASKED`](crate::ASKED) is found, but in no list.
 ///
 /// # Errors
 /// [`CcError::Unknown`] with the nearest names, [`CcError::Load`], [`CcError::Invalid`].
@@ -38,6 +39,9 @@ pub fn find(name: &str) -> Result<Algorithm, CcError> {
     }
     if let Some(algorithm) = all.iter().find(|algorithm| algorithm.name() == name) {
         return Ok(algorithm.clone());
+    }
+    if name == asked::ASKED {
+        return Ok(asked::algorithm());
     }
     let known: Vec<String> = all.iter().map(|algorithm| algorithm.name().to_owned()).collect();
     Err(CcError::Unknown { name: name.to_owned(), nearest: nearest(name, &known), known })

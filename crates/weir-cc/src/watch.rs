@@ -15,11 +15,13 @@ use serde::Serialize;
 pub const WATCH_BYTES: usize = size_of::<Page>();
 
 const CONTROLS: usize = 7;
+/// The index that all controls beyond the others share.
+pub(crate) const LAST: u32 = CONTROLS as u32 - 1;
 const PATH_BYTES: usize = 512;
 /// No access failed.
 const NOWHERE: i64 = i64::MIN;
 
-/// The operation called, with Linux' names; `load` is the opening of a shared object.
+/// The operation called, with Linux' names; `load` is the opening of a shared object, `report` a question to a decider.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -37,10 +39,11 @@ pub(crate) enum Operation {
     MinTsoSegs,
     SndbufExpand,
     MinCwnd,
+    Report,
     Probe,
 }
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "load",
     "init",
     "release",
@@ -55,6 +58,7 @@ const NAMES: [&str; 15] = [
     "min_tso_segs",
     "sndbuf_expand",
     "min_cwnd",
+    "report",
     "WEIR_PROBE",
 ];
 
@@ -126,7 +130,7 @@ fn page() -> &'static Page {
 
 /// The index under which a control's calls are recorded; all beyond the seventh share one.
 pub(crate) fn register(path: &str) -> u32 {
-    let slot = CONTROLS_SEEN.fetch_add(1, Relaxed).min(CONTROLS as u32 - 1);
+    let slot = CONTROLS_SEEN.fetch_add(1, Relaxed).min(LAST);
     for (place, byte) in page().paths[slot as usize].iter().zip(path.bytes().take(PATH_BYTES - 1).chain([0])) {
         place.store(byte, Relaxed);
     }

@@ -3,6 +3,7 @@
 //! It converts types, releases the GIL and turns errors into Python exceptions; it contains no logic. The stubs for
 //! mypy are in `python/weir/_weir.pyi`.
 
+mod asked;
 mod cc;
 mod column;
 mod digest;
@@ -56,6 +57,7 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulator::event_kinds, module)?)?;
     module.add_class::<simulator::Simulator>()?;
     module.add_function(wrap_pyfunction!(trace::trace_files, module)?)?;
+    module.add_class::<asked::Asked>()?;
     module.add_class::<cc::CcSources>()?;
     module.add_class::<trace::RowTrace>()?;
     module.add_class::<column::Column>()?;

@@ -16,7 +16,7 @@ def source_name(cc: str) -> str:
     Raises:
         BpfRequestError: there is no such source, or it was edited since.
     """
-    if not cc.endswith(".so"):
+    if not cc.endswith((".so", ".py")):
         return cc
     try:
         return str(users.source_of(Path(cc)))

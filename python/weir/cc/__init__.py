@@ -1,6 +1,6 @@
-"""Users' congestion controls: C files and shared objects that scenarios name by path.
+"""Users' congestion controls: C files, shared objects and Python files that scenarios name by path.
 
-A C file is built on demand; a shared object must match the C file beside it. Both are loaded only in a confined
+A C file is built on demand; a shared object must match the C file beside it. All are loaded only in a confined
 process: :func:`control` lets a child describe them, and the simulator runs them in a worker of its own.
 
 Errors contain ``name``, the path as the user wrote it.
@@ -9,10 +9,12 @@ Errors contain ``name``, the path as the user wrote it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from weir import control as python
 from weir.cc import _build, _source
 from weir.cc._build import bpf_compiler, cache, compiled
 from weir.cc._describe import Described, Option, Requirement, describe, requirements
@@ -37,8 +39,10 @@ __all__ = [
     "controls_of",
     "describe",
     "file_hash",
+    "files_of",
     "identity",
     "is_file_name",
+    "no_kernel",
     "object_of",
     "requirements",
     "serve",
@@ -49,6 +53,9 @@ __all__ = [
 ]
 
 
+_T = TypeVar("_T")
+
+
 @dataclass(frozen=True)
 class Control:
     """A user's congestion control, ready to run."""
@@ -56,7 +63,7 @@ class Control:
     name: str
     """The path, as the user wrote it."""
     shared: Path
-    """The shared object for the simulator."""
+    """The shared object or the Python file for the simulator."""
     identity: str
     """Hash of its source; see :func:`identity`."""
     about: Described
@@ -72,30 +79,50 @@ def identity(name: str) -> str:
         ControlError: a file cannot be read, or a shared object is older than the source beside it.
     """
     path = Path(name)
-    if path.suffix == ".c":
-        return _source.source_hash(path)
+    if path.suffix in (".c", ".py"):
+        return file_hash(name)
     _source.refuse_stale(path)
     return _source.built_from(path) or _source.content_hash(path)
 
 
 def file_hash(name: str) -> str:
-    """Hash of the current files of the control at path ``name``: a C file with its headers, or the shared object.
+    """Hash of the current files of the control at path ``name``: a C file with its headers, the shared object, or a
+    Python file with what it imports and names beside it.
 
     Raises:
         ControlError: a file cannot be read.
     """
     path = Path(name)
+    if path.suffix == ".py":
+        return _of_python(python.identity, path)
     return _source.source_hash(path) if path.suffix == ".c" else _source.content_hash(path)
 
 
 def object_of(name: str) -> Path:
-    """The shared object of the control at path ``name``; compiles a C file if the cache lacks it.
+    """What a process loads for the control at path ``name``: its shared object, or its Python file. Compiles a C file
+    if the cache lacks it.
 
     Raises:
         ControlError: it does not compile.
     """
     path = Path(name)
     return _build.object_of(path) if path.suffix == ".c" else path.absolute()
+
+
+def files_of(loaded: Path) -> list[Path]:
+    """The files that a process reads to load ``loaded``, a result of :func:`object_of`.
+
+    Raises:
+        ControlError: it cannot be read.
+    """
+    return _of_python(python.files, loaded) if loaded.suffix == ".py" else [loaded]
+
+
+def _of_python(ask: Callable[[Path], _T], source: Path) -> _T:
+    try:
+        return ask(source)
+    except OSError as error:
+        raise ControlError(f"{error.filename or source}: {error.strerror or error}") from None
 
 
 def bpf_object(name: str, of: str, *, old: bool) -> bytes:
@@ -120,6 +147,12 @@ def controls_of(plan: Plan) -> list[str]:
 def sources_of(plan: Plan) -> dict[str, str]:
     """The source of each user's control of ``plan``, by name, in the order of the flows."""
     return {tcp.cc: tcp.cc_source or "" for _, tcp in tcp_flows(plan) if is_file_name(tcp.cc)}
+
+
+def no_kernel(plan: Plan) -> str | None:
+    """Why no kernel can execute ``plan``, if a control of it is in Python."""
+    found = next((name for name in controls_of(plan) if python.is_python(name)), None)
+    return None if found is None else f"cc: {found}: a control in Python runs in the simulator only (`sim`)"
 
 
 _LOADED: dict[str, Path] = {}
@@ -151,7 +184,8 @@ def control(name: str) -> Control:
         ControlError: it cannot be used; the message says why.
     """
     shared = object_of(name)
-    return _ready(name, identity(name), shared, _source.content_hash(shared))
+    content = _source.content_hash(shared) if shared.suffix != ".py" else ""
+    return _ready(name, identity(name), shared, content)
 
 
 @functools.lru_cache(maxsize=256)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from weir import _group, confine
+from weir import _group, confine, control
 from weir.cc._watch import Watch
 from weir.cc.errors import ControlError
 
@@ -85,7 +85,7 @@ class Described:
 
 
 def describe(shared: Path, shown: str) -> Described:
-    """The description of a shared object, after a trial of its operations.
+    """The description of a shared object or a Python file, after a trial of its operations.
 
     ``shown`` is the name that users know; for a C file, errors contain its lines.
 
@@ -132,7 +132,7 @@ def _start(
     shared: Path, shown: str, answer: int, watch: Watch, groups: Sequence[Path], *, suite: bool
 ) -> subprocess.Popen[bytes]:
     policy = confine.Policy(
-        read=(shared, *_own_files()),
+        read=(*_files(shared), *_own_files()),
         keep=(answer, watch.fd),
         memory_bytes=_MEMORY_BYTES,
         cpu_s=_CPU_S,
@@ -157,6 +157,10 @@ def _start(
         env={"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         cwd="/",
     )
+
+
+def _files(shared: Path) -> list[Path]:
+    return control.files(shared) if control.is_python(shared.name) else [shared]
 
 
 def _own_files() -> list[Path]:

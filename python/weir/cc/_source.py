@@ -18,7 +18,7 @@ _MARK = re.compile(rb"weir-cc-built-from:(sha256:[0-9a-f]{64})\0")
 
 def is_file_name(name: str) -> bool:
     """Whether ``name`` in a scenario is the path of a user's congestion control."""
-    return name.endswith((".so", ".c"))
+    return name.endswith((".so", ".c", ".py"))
 
 
 def read(source: Path) -> tuple[CcSources, str]:
@@ -73,10 +73,13 @@ def source_of(path: Path) -> Path:
     """The C file of the congestion control at ``path``: itself, or the one that a shared object was built from.
 
     Raises:
-        ControlError: there is none beside the shared object, or it is not known to be the shared object's source.
+        ControlError: there is none beside the shared object, or it is not known to be the shared object's source; or
+            the control is in Python.
     """
     if path.suffix == ".c":
         return path
+    if path.suffix == ".py":
+        raise ControlError(f"{path}: a control in Python runs in the simulator only: no kernel executes Python")
     source = path.with_suffix(".c")
     if not source.is_file():
         raise ControlError(f"{path}: a kernel needs its source, and there is no {source}; name the C file instead")

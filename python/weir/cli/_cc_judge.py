@@ -12,6 +12,7 @@ __all__ = ["command"]
 
 _EXAMPLES = examples(
     ("weir cc judge ./mine.c", "judge it; the page is runs/judge-mine/report.html"),
+    ("weir cc judge ./mine.py", "judge one in Python; it has no builds to check"),
     ("weir cc judge ./mine.c --json", "also print every figure"),
 )
 
@@ -26,14 +27,14 @@ def command(source: Path, out: Path | None, workers: int | None, quiet: bool, as
     """Judge the congestion control in SOURCE as a referee would: its builds, its checks, and its behaviour.
 
     weir builds it for the simulator, for BPF and as a kernel module, tries and compares the builds, and runs it in
-    telling scenarios beside established controls. The page says what is good and what is bad, with figures and
-    pictures, and what could not be judged on this machine.
+    telling scenarios beside established controls. A control in Python has no builds, and the page says so. The page
+    says what is good and what is bad, with figures and pictures, and what could not be judged on this machine.
     """
     from weir.cc import ControlError, is_file_name
     from weir.study import judge as judging
 
-    if not is_file_name(source.name) or source.suffix != ".c":
-        raise ControlError(f"{source} is no C file: name the source of a congestion control")
+    if not is_file_name(source.name) or source.suffix == ".so":
+        raise ControlError(f"{source} is no C or Python file: name the source of a congestion control")
     folder = out or Path("runs") / f"judge-{source.stem}"
 
     def tell(text: str) -> None:

@@ -220,7 +220,12 @@ def build(source: Path, out: Path | None, bpf: bool, sanitize: bool) -> None:
     import tempfile
 
     from weir import cc as users
+    from weir.control import is_python
 
+    if is_python(source.name):
+        raise users.ControlError(
+            f"{source}: a control in Python is not built: name it in a scenario, `cc: {_dotted(source)}`"
+        )
     shared = source.with_suffix(".so") if out is None else out / f"{source.stem}.so" if out.is_dir() else out
     with tempfile.TemporaryDirectory(prefix="weir-cc-") as folder:
         made = Path(folder) / shared.name

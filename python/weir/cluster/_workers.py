@@ -40,6 +40,10 @@ class ClusterWorkers:
                 f"cc: {names[0]}: it builds a kernel module from that file where a cell runs, and the file does not "
                 "travel to a cluster; run it without --cluster"
             )
+        if (python := next((name for name in names if name.endswith(".py")), None)) is not None:
+            return (
+                f"cc: {python}: the files of a control in Python do not travel to a cluster; run it without --cluster"
+            )
         return None
 
     def start(

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from weir.cc import ControlError
 from weir.confine import ConfineError
 from weir.engine._process import Job, Message, Process
 
@@ -30,7 +31,7 @@ class Slot:
             self._stop()
         try:
             process = self._suitable(job)
-        except ConfineError as error:
+        except (ConfineError, ControlError) as error:
             yield {"type": "failed", "id": job["id"], "kind": "method", "error": str(error), "trace": ""}
             return
         if process is not None:

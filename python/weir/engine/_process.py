@@ -51,6 +51,7 @@ class Process:
 
         Raises:
             weir.confine.ConfineError: it has to be confined, and this host cannot.
+            weir.cc.ControlError: a file of a user's control cannot be read any more.
             OSError: it cannot be started.
         """
         self._objects: Mapping[str, str] = job.get("objects", {})
@@ -121,7 +122,7 @@ class Process:
         assert self._inside is not None
         assert self._watch is not None
         own = {Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1]}
-        read = [*own, *(Path(path) for path in self._objects.values())]
+        read = [*own, *(file for path in self._objects.values() for file in cc.files_of(Path(path)))]
         return confine.Policy(
             files=[self._inside],
             read=[path for path in read if path.exists()],

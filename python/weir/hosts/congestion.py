@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir import _linux
+from weir import cc as users
 from weir._errors import MethodError
 from weir.bpf import BpfError, Loader
 from weir.plan import Plan, TcpTransport, Transport, tcp_flows, with_transports
@@ -76,7 +77,9 @@ def native(name: str) -> str:
 
 
 def obstacle(plan: Plan) -> str | None:
-    """The kernel's congestion control of ``plan`` that this host lacks, for people; loads nothing."""
+    """The congestion control of ``plan`` that this host's kernel lacks or cannot have, for people; loads nothing."""
+    if (why := users.no_kernel(plan)) is not None:
+        return why
     names = (cc.name.removeprefix(FOREIGN) for cc in wanted(plan) if cc.name.startswith(FOREIGN))
     return next((_missing(name) for name in names if not _linux.has(name)), None)
 

@@ -9,10 +9,11 @@ from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 
-from weir import cc
+from weir import cc, control
 from weir.methods import INSIDE, TABLES, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
-from weir.plan import Plan, TcpTransport, Transport, with_transports
+from weir.methods._served import Served
+from weir.plan import TcpTransport, Transport, with_transports
 from weir.run.columns import rows
 
 __all__ = ["Sim"]
@@ -47,7 +48,7 @@ class Sim(Method):
             typed = plan_of(plan)
             for name in cc.controls_of(typed):
                 cc.control(name)
-            _weir.Simulator(json.dumps(_with(plan, typed, _STAND_IN)))
+            _weir.Simulator(json.dumps(with_transports(plan, typed, _stand_in)))
         except (ValueError, MethodError, cc.ControlError) as error:
             return str(error)
         return None
@@ -58,17 +59,21 @@ class Sim(Method):
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
-        from weir import _weir
 
         document = json.loads(plan)
-        names = cc.controls_of(typed := plan_of(document))
         try:
-            loaded = {name: {"cc": str(cc.served(name))} for name in names}
-            simulator = _weir.Simulator(json.dumps(_with(document, typed, loaded)) if names else plan)
-        except cc.ControlError as error:
+            with Served(document, plan_of(document)) as served:
+                return self._simulate(served, sink, progress)
+        except (cc.ControlError, control.UserError) as error:
             raise MethodError(str(error)) from error
+
+    def _simulate(self, served: Served, sink: Sink, progress: Progress) -> Outcome:
+        from weir import _weir
+
+        try:
+            simulator = _weir.Simulator(json.dumps(served.document))
         except ValueError as error:
-            raise MethodError(_renamed(str(error), loaded)) from error
+            raise MethodError(served.explained(str(error), 0)) from error
         kinds = pa.array(_weir.event_kinds(), pa.string())
         trace: dict[str, BinaryIO] = {}
         finished = False
@@ -78,7 +83,7 @@ class Sim(Method):
             try:
                 finished = simulator.advance(simulator.now_ns + step_ns)
             except ValueError as error:
-                raise MethodError(_renamed(str(error), loaded)) from error
+                raise MethodError(served.explained(str(error), simulator.now_ns)) from error
             for table, columns in simulator.drain().items():
                 sink.write(table, rows(table, columns, kinds))
             for name, content in simulator.drain_trace().items():
@@ -90,36 +95,11 @@ class Sim(Method):
         return Outcome(stats=simulator.stats())
 
 
-_Instead = Mapping[str, Mapping[str, Any]]
-"""The replacement of a user's control in a flow's transport, by its name."""
-
-
-class _StandIn(dict[str, Mapping[str, Any]]):
+def _stand_in(transport: Transport, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """A registered congestion control in place of any user's, if nothing is executed."""
-
-    def __missing__(self, name: str) -> Mapping[str, Any]:
-        return {"cc": "reno", "cc_options": {}}
-
-
-_STAND_IN = _StandIn()
-
-
-def _with(document: Mapping[str, Any], plan: Plan, instead: _Instead) -> dict[str, Any]:
-    """``document`` of ``plan`` with other settings for the flows of users' controls."""
-
-    def other(transport: Transport, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        if isinstance(transport, TcpTransport) and cc.is_file_name(transport.cc):
-            return {**given, **instead[transport.cc]}
-        return given
-
-    return with_transports(document, plan, other)
-
-
-def _renamed(text: str, loaded: _Instead) -> str:
-    """``text`` with the controls' names instead of the paths from which they were loaded."""
-    for name, settings in loaded.items():
-        text = text.replace(settings["cc"], name)
-    return text
+    if isinstance(transport, TcpTransport) and cc.is_file_name(transport.cc):
+        return {**given, "cc": "reno", "cc_options": {}}
+    return given
 
 
 def _next_step(step_ns: int, wall_s: float) -> int:

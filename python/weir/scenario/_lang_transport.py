@@ -18,8 +18,8 @@ __all__ = ["LINUX", "LINUX26", "CongestionControl", "StackDefaults", "Transport"
 _CC_NAME = r"(linux:)?[a-z][a-z0-9_-]{0,31}"
 _CC = Text(
     "a congestion control: a name such as `cubic`, `linux:NAME` for a kernel's own, or the path of a C file "
-    "(`.c`) or of a shared object (`.so`)",
-    rf"{_CC_NAME}|[^\x00-\x1f]{{1,1000}}\.(so|c)",
+    "(`.c`), of a shared object (`.so`) or of a Python file (`.py`)",
+    rf"{_CC_NAME}|[^\x00-\x1f]{{1,1000}}\.(so|c|py)",
     1000,
 )
 

@@ -150,7 +150,7 @@ def _users(cc: CongestionControl, folder: str, log: Log) -> tuple[CongestionCont
     # A path without a slash would look like a name.
     cc = replace(cc, name=str(path) if len(path.parts) > 1 else f".{os.sep}{path}")
     if not path.exists():
-        hint = "" if path.suffix == ".c" else "; `weir cc build` makes it, or name its C file"
+        hint = "" if path.suffix in (".c", ".py") else "; `weir cc build` makes it, or name its C file"
         raise log.error(cc.mark, f"there is no file `{path}`{hint}")
     try:
         found = users.control(cc.name)

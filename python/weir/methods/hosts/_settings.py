@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from weir import cc
 from weir.deploy import Change, route, sysctl
 from weir.hosts import ends
 from weir.hosts.programs import require_settings
@@ -49,6 +50,8 @@ def obstacle(plan: Plan, inventory: Inventory) -> str | None:
         return str(error)
     if not plan.flows:
         return "the plan has no flow"
+    if (why := cc.no_kernel(plan)) is not None:
+        return why
     if inventory.network == "emulated" and inventory.emulator is None and (why := ends.obstacle(plan)) is not None:
         return f"network: emulated without `emulator`: {why}"
     if len(plan.flows) > _PORTS:

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import weir
 from weir import cc as users
+from weir.control import is_python
+from weir.study.judge._cases import CASES
 
 __all__ = ["Check", "checks"]
 
@@ -33,6 +36,11 @@ def checks(source: Path) -> Iterator[Check]:
     Raises:
         ControlError: it does not even run in the simulator.
     """
+    if is_python(source.name):
+        yield _asked(source)
+        yield _repeatable(source)
+        yield from _without_builds()
+        return
     yield _simulator(source)
     yield _undefined(source)
     yield _suite(source)
@@ -40,6 +48,42 @@ def checks(source: Path) -> Iterator[Check]:
     yield bpf
     yield _parity(source, bpf)
     yield _module(source)
+
+
+def _asked(source: Path) -> Check:
+    """The trial of a control in Python, as far as it is one."""
+    users.control(str(source))
+    said = (
+        "loads, and answers ten reports with options at their defaults and at both ends: calm, losses, marks, a "
+        "timeout and a pause"
+    )
+    return Check("Simulator", "passed", said)
+
+
+def _repeatable(source: Path) -> Check:
+    """Whether two processes get the same tables: a control with a generator of its own seed would not."""
+    name = "Same results"
+    changes = {f"sweep.{CASES[0].factor}": {"yours": str(source.absolute())}, "repeat": 1}
+    with tempfile.TemporaryDirectory(prefix="weir-cc-") as folder:
+        runs = [
+            weir.execute(CASES[0].file, Path(folder) / which, method="sim", set=changes, workers=1) for which in "ab"
+        ]
+        first, second = (run.cells[0].table("goodput").collect() for run in runs)
+    if not first.equals(second):
+        return Check(name, "failed", "two runs with the same seed differ: draw random numbers from Flow.seed only")
+    return Check(name, "passed", "two runs with the same seed are equal")
+
+
+def _without_builds() -> Iterator[Check]:
+    """The checks of a control in C that one in Python cannot have."""
+    yield Check("BPF and kernel module", "not run", "no kernel executes Python; only the simulator runs it")
+    yield Check("Simulator = BPF", "not run", "there is no second build to compare with")
+    yield Check(
+        "Shared suite and guards",
+        "not run",
+        "they ask about calls for single acknowledgements, and it is asked once a round trip or at an interval; its "
+        "answers are checked instead: finite, positive, within bounds",
+    )
 
 
 def _simulator(source: Path) -> Check:

@@ -70,7 +70,7 @@ def judge(source: Path, out: Path, *, workers: int | None = None, tell: Tell = l
     """Judges the control in ``source``; runs are kept in ``out``.
 
     Args:
-        source: The C file.
+        source: The C or Python file.
         out: Folder of the runs, one for each scenario; complete cells in it are kept.
         workers: Number of processes; default: one per processor.
         tell: Gets the next step.

@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from weir.control import is_python
 from weir.report.bundle import frame_of, write_page
 from weir.study import today
 from weir.study.judge._judge import Judgement
@@ -60,17 +61,24 @@ def _render(judgement: Judgement) -> str:
         picture=lambda case: Markup(series(judgement, case)),
         at=at,
         facts=_facts(judgement),
-        unjudged=UNJUDGED,
+        unjudged=_unjudged(judgement),
         css=styles["css"] + Markup(own),
         version=styles["version"],
     )
+
+
+def _unjudged(judgement: Judgement) -> tuple[tuple[str, str], ...]:
+    if not is_python(judgement.source.name):
+        return UNJUDGED
+    kernels = "no kernel executes Python: whether a control in C with the same decisions behaves alike is open"
+    return (("Real kernels", kernels), *UNJUDGED[1:])
 
 
 def _facts(judgement: Judgement) -> list[tuple[str, Any]]:
     about = judgement.about
     cells = sum(len(case.run.cells) for case in judgement.cases)
     return [
-        ("Source", f"{judgement.source.name}, {about.source}"),
+        ("Source", f"{judgement.source.name}, {about.source}".removesuffix(", ")),
         ("Beside", ", ".join(judgement.cases[0].points[0].others)),
         ("Executed", f"{len(judgement.cases)} scenarios, {cells} runs of the simulator"),
         ("Took", f"{judgement.wall_s:.0f} s"),
