@@ -16,6 +16,7 @@ from weir.cc import ControlError
 from weir.scenario import load
 from weir.study import judge as judging
 from weir.study.judge import CASES, Check, Judgement, Measure
+from weir.study.judge._builds import checks
 from weir.study.judge._judge import _level
 
 CHOSEN = ("alone", "with-reno", "losses")
@@ -172,3 +173,32 @@ def test_what_does_not_run_in_the_simulator_is_an_error(here: Path, weir: Weir) 
     (here / "bad.c").write_text("int x(\n")
     with pytest.raises(ControlError, match="does not compile"):
         judging.judge(here / "bad.c", here / "out")
+
+
+def test_a_control_in_python_has_no_builds_and_the_page_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weir.study.judge._judge.CASES", tuple(case for case in CASES if case.name == "alone"))
+    source = tmp_path / "mine.py"
+    source.write_text(EXAMPLE.with_suffix(".py").read_text(encoding="utf-8"))
+    found = judging.judge(source, tmp_path / "judged")
+    outcomes = {check.name: check.outcome for check in found.checks}
+    assert outcomes["Simulator"] == outcomes["Same results"] == "passed"
+    assert outcomes["BPF and kernel module"] == outcomes["Simulator = BPF"] == "not run"
+    used = next(point for _, point in found.points("fair", "strong", "weak") if point.measure.name == "Utilisation")
+    assert used.yours is not None
+    assert used.yours > 80
+    page = judging.build(found, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "no kernel executes Python" in page
+    assert "AIMD in Python, once a round trip" in page
+
+
+def test_a_control_in_python_that_is_not_repeatable_is_rejected(tmp_path: Path) -> None:
+    source = tmp_path / "mine.py"
+    source.write_text(
+        "import random\nfrom weir.control import Answer\n\nclass Control:\n    def __init__(self, flow): pass\n"
+        "    def report(self, report): return Answer(window_packets=random.uniform(4, 90))\n"
+    )
+    found = {check.name: check for check in checks(source)}
+    assert found["Same results"].outcome == "failed"
+    assert "Flow.seed" in found["Same results"].said
