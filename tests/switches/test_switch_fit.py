@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from weir.study.errors import StudyError
-from weir.study.switches import ModelRig, Observation, Trial, Verdict, fit, hidden, judged
+from weir.study.switches import ModelRig, Observation, Trial, Verdict, error_of, fit, hidden, isolines, judged
 from weir.study.switches._arbiter import hold_law
 from weir.study.switches._memory import Choices, fit_memory
 from weir.study.switches._service import Runs
@@ -85,6 +85,16 @@ def test_drawn_switches_are_known(number: int) -> None:
     assert verdict.right_class, verdict
     assert abs(verdict.buffer_error) < 0.1, verdict
     assert verdict.isoline_error < 0.03, verdict
+
+
+def test_isolines_of_packets_that_were_sent_are_those_of_rates() -> None:
+    """A real rig counts what its senders sent; with exact senders both are the same."""
+    exact, clocked = ModelRig("fair"), ModelRig("fair")
+    clocked.exact = False
+    lines = [isolines(rig, 20_000_000, 4) for rig in (exact, clocked)]
+    assert float(error_of(lines[1], lines[0], congested=False).max()) < 0.02
+    assert lines[0].ratio[0, 1, 3] > 0.99  # a flow that asks for half of the port or less passes untouched
+    assert lines[0].ratio[0, 3, 1] < 0.8
 
 
 def test_a_switch_from_which_nothing_comes_is_told() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from weir.study.switches._programme import DETUNED
-from weir.study.switches._rig import Rig, Stream
+from weir.study.switches._rig import Rig, Stream, Trial
 
 __all__ = ["Isolines", "error_of", "isolines"]
 
@@ -40,10 +40,24 @@ def isolines(rig: Rig, window_ns: int, points: int = 10, tell: Callable[[str], N
         for column, second in enumerate(shares):
             rates = [first * rig.rate_bps, second * DETUNED[1] * rig.rate_bps]
             streams = [Stream(port, 0, rate, 1500, 1000 * port, 2 * window_ns) for port, rate in enumerate(rates)]
-            out = rig.counts(streams, window_ns, 2 * window_ns)[:, 1]
-            sent = np.array(rates) * window_ns / ((1500 + rig.overhead_bytes) * 8e9)
-            ratio[:, row, column] = np.minimum(out / sent, 1.0)
+            ratio[:, row, column] = _ratios(rig, streams, window_ns)
     return Isolines(shares, ratio)
+
+
+def _ratios(rig: Rig, streams: Sequence[Stream], window_ns: int) -> npt.NDArray[np.float64]:
+    """Packets that come out over those sent, in the second of two windows."""
+    if rig.exact:
+        out = rig.counts(streams, window_ns, 2 * window_ns)[:, 1]
+        sent = np.array([stream.wire_bps / ((stream.ip_bytes + rig.overhead_bytes) * 8e9) for stream in streams])
+        sent *= window_ns
+    else:
+        # A sender on a real clock may have been slower than asked.
+        seen = rig.observe(Trial(tuple(streams), 3 * window_ns))
+        edges = [window_ns, 2 * window_ns]
+        out = np.array([np.histogram(times, edges)[0][0] for times in seen.received])
+        sent = np.array([np.histogram(times, edges)[0][0] for times in seen.sent], np.float64)
+    ratios: npt.NDArray[np.float64] = np.minimum(out / np.maximum(sent, 1.0), 1.0)
+    return ratios
 
 
 def error_of(fitted: Isolines, measured: Isolines, *, congested: bool) -> npt.NDArray[np.float64]:
