@@ -237,6 +237,7 @@ def on_beds(entry: Entry, version: Sequence[str], out: Path, *, between: bool) -
 
 def execute(entry: Entry, method: str, version: Sequence[str], out: Path, *, between: bool) -> None:
     """Executes ``entry`` by ``method`` and judges its claims."""
+    print(f"{entry.name} by {method} since {time.strftime('%H:%M:%S')} ...", file=sys.stderr, flush=True)
     begin = time.monotonic()
     try:
         if method == "hosts":

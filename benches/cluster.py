@@ -134,6 +134,8 @@ def pairs(repeats: int, *sides: object) -> list[list[float]]:
         order = range(len(sides)) if repeat % 2 == 0 else reversed(range(len(sides)))
         for number in order:
             found[number].append(sides[number](repeat))  # type: ignore[operator]
+            took = f"repeat {repeat + 1} of {repeats}, side {number + 1} of {len(sides)}: {found[number][-1]:.3f} s"
+            print(took, file=sys.stderr, flush=True)
     return found
 
 

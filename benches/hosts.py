@@ -65,10 +65,13 @@ duration: {seconds}s
 def main() -> None:
     """Measures, prints, stores."""
     asked = _arguments()
+    _tell(f"makes a test bed of {asked.nodes} nodes")
     with _bed(asked.nodes) as inventory:
         machines = load(inventory)
         figures: dict[str, Any] = {"nodes": len(machines.nodes), "load_before": os.getloadavg()[0]}
+        _tell(f"connects to all nodes{f', and waits {asked.idle:g} s' if asked.idle else ''}")
         figures |= _reach(machines, asked.idle)
+        _tell(f"executes {REPEATS} cells of {PLAN_S} s on all nodes")
         figures |= _run(inventory, len(machines.nodes) // 2)
     figures["within"] = {name: figures[name] <= most for name, most in TARGETS.items() if figures.get(name) is not None}
     text = json.dumps(figures, indent=2)
@@ -76,6 +79,11 @@ def main() -> None:
     results = HERE / "results"
     results.mkdir(exist_ok=True)
     (results / "hosts.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _tell(what: str) -> None:
+    """Says what happens now."""
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
 
 
 def _arguments() -> argparse.Namespace:

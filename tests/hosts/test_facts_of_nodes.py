@@ -106,7 +106,7 @@ def test_a_recorded_answer() -> None:
         up=True,
         mtu_bytes=1400,
         addresses=("192.0.2.5", "fe80::1860:5ff:fed3:ce93"),
-        speed_bps=10**10,
+        virtual=True,
         driver="veth",
         offloads=("tso", "gso"),
         qdisc="noqueue",
@@ -135,7 +135,7 @@ def test_interfaces() -> None:
             qdisc="mq",
         ),
         Interface(name="eno2", mtu_bytes=1500, driver="i40e", offloads=("gso",), qdisc="noop"),
-        Interface(name="v0", up=True, mtu_bytes=1500, driver="veth"),
+        Interface(name="v0", up=True, mtu_bytes=1500, virtual=True, driver="veth"),
     )
     assert facts.interface("v0", None) == facts.interfaces[2]
     assert facts.interface(None, "fe80::1") == facts.interfaces[0]

@@ -94,7 +94,7 @@ def test_delays_that_nobody_asked_for_or_could_tell_are_missed_by_name(tmp_path:
     with pytest.raises(MetricError, match=r"'delays', which this run did not record \(set `measure.delay`\)"):
         open_run(tmp_path / "unasked").metrics("delay.p95")
     write_run(tmp_path / "untold", [CellSpec([flow], delay_ms=1000, timed=False)])
-    with pytest.raises(MetricError, match="lacks: the method that executed it did not observe that"):
+    with pytest.raises(MetricError, match="lacks: the method that executed it does not measure that"):
         open_run(tmp_path / "untold", verify=False).metrics("delay.p95")
 
 

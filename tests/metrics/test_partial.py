@@ -27,7 +27,7 @@ def test_links_that_the_method_does_not_see_are_no_idle_links(tmp_path: Path) ->
     claim = {"claim": "the link is idle", "check": "utilisation(bottleneck) <= 0.5"}
     assert evaluate(open_run(run), [claim])[0].outcome != "undecided"
     _says(run, "000", unobserved=["links"])
-    with pytest.raises(MetricError, match="'links', which the plan asks for and this cell lacks"):
+    with pytest.raises(MetricError, match="'links', which this cell lacks"):
         open_run(run).metrics("utilisation")
     assert evaluate(open_run(run), [claim])[0].outcome == "undecided"
 

@@ -47,16 +47,17 @@ def test_nodes_in_the_place_of_hosts(weir: Weir, files: tuple[Path, Path]) -> No
     rows = [line.split() for line in ran.out.splitlines()]
     assert ["src0", "a1", "A", "10.9.0.1"] in rows
     assert ["dst1", "b2", "B", "10.9.1.2"] in rows
-    assert "not measured there: tables delay_bins, delays, links" in ran.out
+    assert "not measured there: one-way delays, links and their queues;" in ran.out
 
 
 def test_only_claims_about_what_nobody_measures_are_undecided(weir: Weir, files: tuple[Path, Path]) -> None:
     scenario, inventory = files
     line = scenario.read_text().splitlines().index(CLAIMS.splitlines()[1]) + 1
     out = weir("check", scenario, "--on", inventory).out
-    assert f"{scenario}:{line}:1: info: method hosts does not decide this claim: it measures no table links" in out
-    assert out.count("does not decide this claim") == 1
-    assert "does not decide this claim" not in weir("check", scenario).out
+    text = "method hosts cannot decide this claim: it does not measure links and their queues"
+    assert f"{scenario}:{line}:1: info: {text}" in out
+    assert out.count("cannot decide this claim") == 1
+    assert "cannot decide this claim" not in weir("check", scenario).out
 
 
 def test_for_programs(weir: Weir, files: tuple[Path, Path]) -> None:

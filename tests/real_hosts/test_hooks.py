@@ -17,8 +17,9 @@ import pytest
 
 from shared import ROOT, Weir, argv, environment
 from weir.inventory import load
+from weir.methods.hosts import Hosts
 from weir.stages import HookError, Hooks, remains
-from weir.stages.tasks import Tasks
+from weir.stages.tasks import Tasks, read
 
 CELL = {"id": "0001-r0", "repeat": 0, "factors": {"rate": "20Mbps"}}
 
@@ -400,9 +401,21 @@ def test_a_run_that_ended_without_the_stage_clean_says_who_restores_its_nodes(we
     with tasks.task("execute", cell="0000-r0"):
         pass
     assert words in weir("hosts", "status", tmp_path).out
+    assert list(Hosts().undo(tmp_path)) == []
+    shown = weir("hosts", "status", tmp_path, "--json").json["tasks"]
+    assert {task["stage"]: task["state"] for task in shown} == {"execute": "done", "clean": "interrupted"}
+    assert words in weir("hosts", "status", tmp_path).out
     with tasks.task("clean"):
         pass
+    assert list(Hosts().undo(tmp_path)) == []
     assert words not in weir("hosts", "status", tmp_path).out
+
+
+def test_a_run_that_changed_no_node_has_nothing_to_clean(tmp_path: Path) -> None:
+    with Tasks(tmp_path).task("reserve"):
+        pass
+    assert list(Hosts().undo(tmp_path)) == []
+    assert [task.stage for task in read(tmp_path)] == ["reserve"]
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

@@ -77,11 +77,15 @@ def test_a_killed_agent_costs_its_cell_only(bed: Bed, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_nothing_is_left_when_the_controller_is(bed: Bed, tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
-    run = bed.start(scenario(tmp_path), folder)
-    running(run, folder)
+    run = bed.start(scenario(tmp_path, "4s"), folder)
+    running(run, folder, 1)
     run.send_signal(number)
     run.communicate(timeout=60)
     assert until(bed.is_clean)
+    tasks = {task["stage"]: task["state"] for task in json.loads((folder / "tasks.json").read_text())["tasks"]}
+    killed = number == signal.SIGKILL
+    assert tasks.get("clean") == (None if killed else "interrupted"), "the nodes restored themselves"
+    assert tasks["collect"] == "done"
 
 
 def test_machines_are_cleaned_from_their_journals_alone(bed: Bed, tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def _row(node: Node, facts: Facts | None) -> tuple[str, ...]:
 def _network(interface: Interface) -> str:
     from weir.language import show_rate
 
-    speed = show_rate(interface.speed_bps) if interface.speed_bps else "?"
+    speed = show_rate(interface.speed_bps) if interface.speed_bps else "virtual" if interface.virtual else "?"
     offloads = " ".join(interface.offloads) or "no offloads"
     return f"{interface.name} {speed} MTU {interface.mtu_bytes or '?'} {interface.driver or '?'} ({offloads})"
 

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["status"]
 
-_CHANGES = frozenset({"deploy", "configure", "execute"})
-"""Stages that change nodes."""
-
 
 @click.command(
     epilog=examples(
@@ -62,8 +59,8 @@ def _show_run(run: Path, as_json: bool) -> None:
     print_table(("stage", "state", "since", "cell", "nodes", "what"), [_row(task, state) for task, state in rows])
     how = "is active" if active else "is not active; the command that made it continues it where cells are missing"
     console().print(f"{plural(complete, 'cell')} complete; the run {how}")
-    stages = {task.stage for task in found}
-    if not active and stages & _CHANGES and "clean" not in stages:
+    stages = {task.stage for task, state in rows if state != "interrupted" or task.stage != "clean"}
+    if not active and stages & tasks.CHANGES and "clean" not in stages:
         console().print(
             "its process ended before the stage clean: the nodes restore themselves, at the latest 20 s later; "
             "`weir clean --on INVENTORY --dry-run` lists what is left"

@@ -27,6 +27,13 @@ __all__ = [
 ]
 
 _SETTING = "on"
+_SUBJECTS = {
+    "links": "links and their queues",
+    "classes": "classes of queues",
+    "delays": "one-way delays",
+    "delay_bins": "one-way delays",
+}
+"""What tables that a method may not write are about."""
 _UNWRITTEN = frozenset({"classes"})
 """Tables that most plans do not ask for."""
 
@@ -136,9 +143,13 @@ def _undecided(scenario: Scenario, name: str, unseen: Collection[str]) -> Iterat
     for claim in scenario.expect:
         missing = sorted(set(parse(claim.check).tables) & set(unseen))
         if missing:
-            tables = f"table {missing[0]}" if len(missing) == 1 else f"tables {' and '.join(missing)}"
-            text = f"method {name} does not decide this claim: it measures no {tables}"
+            text = f"method {name} cannot decide this claim: it does not measure {_subjects(missing)}"
             yield Problem(scenario.file, claim.line, 1, text, "info")
+
+
+def _subjects(tables: Collection[str]) -> str:
+    """What the rows of ``tables`` are about, for people."""
+    return ", ".join(dict.fromkeys(_SUBJECTS.get(table, f"table {table}") for table in sorted(tables)))
 
 
 def show_placings(scenario: str, found: Outlook) -> None:
@@ -151,7 +162,7 @@ def show_placings(scenario: str, found: Outlook) -> None:
         rows = [(host, node.name, node.set, node.address) for host, node in placing.nodes.items()]
         print_table(("host", "node", "set", "address"), rows)
     if found.unseen:
-        say(f"not measured there: tables {', '.join(found.unseen)}; metrics that read them are undefined")
+        say(f"not measured there: {_subjects(found.unseen)}; metrics of them are undefined")
 
 
 def placings_json(scenario: str, found: Outlook) -> dict[str, Any]:

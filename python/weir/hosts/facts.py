@@ -32,6 +32,8 @@ _CAPABILITIES = {
     "bpf": 39,
 }
 _MAX_NAMES = 200
+_VIRTUAL = frozenset({"dummy", "ifb", "ipvlan", "macvlan", "netkit", "tun", "veth"})
+"""Kinds of interfaces without a card (ip-link(8)); those of VLANs, bonds and bridges tell the speed of one."""
 
 
 class FactsError(PlaceError):
@@ -48,6 +50,8 @@ class Interface:
     addresses: tuple[str, ...] = ()
     speed_bps: int | None = None
     """``None``: it has none, or does not say."""
+    virtual: bool = False
+    """Whether it exists in the kernel only: the speed that such an interface tells is a constant of its driver."""
     driver: str | None = None
     offloads: tuple[str, ...] = ()
     """Those that are on: ``tso``, ``gso``, ``gro``, ``lro``."""
@@ -338,7 +342,8 @@ def _interface(name: str, link: Mapping[str, Any], more: Mapping[str, Any], root
         up="UP" in flags if isinstance(flags, list) else False,
         mtu_bytes=mtu if isinstance(mtu, int) else None,
         addresses=tuple(each["local"] for each in addresses if isinstance(each.get("local"), str)),
-        speed_bps=speed * 1_000_000 if isinstance(speed, int) and 0 < speed < 10**8 else None,
+        speed_bps=speed * 1_000_000 if isinstance(speed, int) and 0 < speed < 10**8 and kind not in _VIRTUAL else None,
+        virtual=kind in _VIRTUAL,
         driver=driver if isinstance(driver, str) and driver else kind if isinstance(kind, str) else None,
         offloads=tuple(each for each in ("tso", "gso", "gro", "lro") if more.get(each) == 1),
         qdisc=qdisc if isinstance(qdisc, str) else None,

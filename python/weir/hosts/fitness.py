@@ -235,7 +235,6 @@ def _of_link(inventory: Inventory, plan: Plan, host: int, node: Node, interface:
         links = [link for link in plan.links if link.from_ == host]
     rate_bps = max((link.rate_bps for link in links), default=0)
     mtu_bytes = max((link.mtu_bytes for link in links), default=0)
-    # A virtual interface tells a speed that means nothing.
     has_bps = min((bps for bps in (node.rate_bps, interface and interface.speed_bps) if bps), default=None)
     if has_bps is not None and has_bps < rate_bps:
         yield Finding("missing", f"its link has {show_rate(has_bps)}; the scenario's host has {show_rate(rate_bps)}")

@@ -100,12 +100,12 @@ class CellData:
         """
         if self.plan.interval_ns(table) == 0:
             raise MetricError(
-                f"needs the table {table!r}, which this run did not record (set `measure.{MEASURE[table]}`)"
+                f"is computed from table {table!r}, which this run did not record (set `measure.{MEASURE[table]}`)"
             )
         if not self.cell.has(table):
             raise MetricError(
-                f"needs the table {table!r}, which the plan asks for and this cell lacks: the method that executed it "
-                "did not observe that"
+                f"is computed from table {table!r}, which this cell lacks: the method that executed it does not "
+                "measure that"
             )
         of_links = table in _OF_LINKS
         number = len(self.plan.links if of_links else self.plan.flows)
@@ -144,9 +144,9 @@ class CellData:
             MetricError: it was not recorded.
         """
         if self.plan.interval_ns("ports") == 0:
-            raise MetricError("needs the table 'ports', which this run did not record (set `measure.links`)")
+            raise MetricError("is computed from table 'ports', which this run did not record (set `measure.links`)")
         if not self.cell.has("ports"):
-            raise MetricError("needs the table 'ports', which only the simulator writes, of plans with a switch")
+            raise MetricError("is computed from table 'ports', which only the simulator writes, of plans with a switch")
         return self._all("ports", "time_ns")
 
     @cached_property

@@ -18,7 +18,7 @@ from typing import Any
 
 from weir._inside import Folder, InsideError
 
-__all__ = ["FILE", "ORDER", "Task", "Tasks", "exists", "interrupt", "read"]
+__all__ = ["CHANGES", "FILE", "ORDER", "Task", "Tasks", "exists", "interrupt", "leave", "read"]
 
 FILE = "tasks.json"
 ORDER = ("reserve", "deploy", "configure", "execute", "collect", "clean", "archive")
@@ -27,6 +27,9 @@ _MAX_BYTES = 1 << 24
 _MAX_ERROR = 4000
 
 
+CHANGES = frozenset({"deploy", "configure", "execute"})
+"""Stages that change nodes."""
+_LEFT = "nobody carried it out; the nodes restore themselves, at the latest 20 s later"
 _STATES = ("active", "done", "failed", "interrupted")
 
 
@@ -90,6 +93,11 @@ class Tasks:
             if task.state == "active":
                 self._set(replace(task, state="interrupted", since=_now()))
 
+    def leave(self) -> None:
+        """If nodes were changed, and nobody carries out the stage ``clean``, notes that."""
+        if CHANGES & set(self._tasks) and "clean" not in self._tasks:
+            self._set(Task(stage="clean", state="interrupted", since=_now(), error=_LEFT))
+
     def _set(self, task: Task) -> None:
         with self._lock:
             self._tasks[task.stage] = task
@@ -130,6 +138,11 @@ def exists(run: Path) -> bool:
 def interrupt(run: Path) -> None:
     """What is active in the folder ``run`` is carried out by nobody any more."""
     Tasks(run, fresh=False).interrupt()
+
+
+def leave(run: Path) -> None:
+    """Nobody carries out the stage ``clean`` of the run in the folder ``run`` any more, if it has not begun."""
+    Tasks(run, fresh=False).leave()
 
 
 def _task(said: dict[str, Any]) -> Task:

@@ -132,6 +132,7 @@ class Hosts(Method):
                     remain.clean()
                 except HookError as error:
                     yield f"not everything was undone: {error}"
+        tasks.leave(run)
 
     def available(self) -> str | None:
         """``None``, or what it lacks."""
