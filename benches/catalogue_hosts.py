@@ -417,7 +417,9 @@ def main() -> int:
         if asked.table is not None:
             fresh = text
             if before is not None:
-                fresh = updated(before, text, f"{', '.join(f'`{each.name}`' for each in entries)}: {summary(entries)}")
+                fresh = updated(
+                    before, text, f"{', '.join(f'`{each.name}`' for each in entries)} again: {summary(entries)}"
+                )
             asked.table.write_text(fresh, encoding="utf-8")
     print(text)
     different = [row for entry in entries for row in entry.rows() if row.agreement("emul", "hosts") == "differs"]
