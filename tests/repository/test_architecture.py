@@ -153,7 +153,7 @@ EDGE = {"libloading", "object", "pyo3", "rustix", "tempfile"}
 UNSAFE = {
     "crates/weir-cc/src": "the C boundary of congestion controls",
     "crates/weir-cc-build/src/library.rs": "shared objects",
-    "crates/weir-elements/src/ring.rs": "a prefetch",
+    "crates/weir-units/src/fetch.rs": "a prefetch",
     "crates/weir-py/src/column.rs": "Python's buffer protocol",
     "crates/weir-sys/src": "system calls that rustix lacks",
 }

@@ -1,7 +1,9 @@
 //! A growing ring buffer of small records, for queues and delay lines.
 //!
-//! Like `VecDeque`, with a mask instead of wrap-around arithmetic, and with prefetching: a simulation reads dozens of
-//! rings at once, more streams than hardware prefetchers follow, and touches each record once per round trip.
+//! Like `VecDeque`, with a mask instead of wrap-around arithmetic, and with prefetching: a simulation touches each record
+//! once per round trip.
+
+use weir_units::fetch_line;
 
 /// Records fetched ahead of the front.
 const AHEAD: usize = 6;
@@ -87,7 +89,7 @@ impl<T: Copy + Default> Ring<T> {
             return None;
         }
         let record = *self.slot(self.head);
-        prefetch(self.slot(self.head.wrapping_add(AHEAD)));
+        fetch_line(self.slot(self.head.wrapping_add(AHEAD)));
         self.head = self.head.wrapping_add(1);
         Some(record)
     }
@@ -97,12 +99,25 @@ impl<T: Copy + Default> Ring<T> {
     pub fn skip(&mut self, records: usize) {
         debug_assert!(records <= self.len(), "records that are not there");
         self.head = self.head.wrapping_add(records);
+        if self.is_empty() {
+            // A ring of few records stays in few lines of the cache.
+            (self.head, self.tail) = (0, 0);
+        }
     }
 
     /// Removes all records.
     #[inline]
     pub fn clear(&mut self) {
-        self.head = self.tail;
+        (self.head, self.tail) = (0, 0);
+    }
+
+    /// Fetches the memory of the oldest record and of the next one to be added into the cache.
+    #[inline]
+    pub fn fetch_ends(&self) {
+        let mask = self.slots.len().wrapping_sub(1);
+        for number in [self.head, self.tail] {
+            fetch_line(self.slots.as_ptr().wrapping_add(number & mask));
+        }
     }
 
     /// The records in two parts, the older ones first.
@@ -127,17 +142,6 @@ impl<T: Copy + Default> Ring<T> {
         slots.resize(count, T::default());
         (self.slots, self.head, self.tail) = (slots.into(), 0, len);
     }
-}
-
-#[inline]
-fn prefetch<T>(record: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing architecturally, and the address is that of a live record.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(record).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = record;
 }
 
 impl<T: Copy + Default> Default for Ring<T> {

@@ -8,20 +8,19 @@ use weir_units::Time;
 use crate::Record;
 use crate::link::{Link, Passage};
 
-/// Merges sorted sources: a tournament tree over the times of their first elements.
+/// Merges sorted sources: a tree of losers over the times of their first elements (D. E. Knuth, "The Art of Computer
+/// Programming", volume 3, section 5.4.1).
 ///
 /// Elements of one instant come in the order of their sources.
 #[derive(Debug, Default)]
 pub struct Merge {
-    /// Groups of four nodes, the first of which is the top; the children of node `n`, counted over all groups, are group
-    /// `n + 1`. Two levels of four are faster than four of two. Time and source in one word.
-    groups: Vec<[u64; 4]>,
+    /// The loser of the match at each node but node 0; the children of node `n` are `2 n` and `2 n + 1`, the sources are
+    /// below the last nodes. Time and source in one word.
+    losers: Vec<u64>,
     /// The earliest of all.
     winner: u64,
     /// No element from here on is taken.
     end: u64,
-    /// The node of the first source.
-    leaves: usize,
     source_bits: u32,
 }
 
@@ -29,23 +28,20 @@ impl Merge {
     /// Begins a merge of the elements before `end` of sources whose first elements have these times; [`Time::MAX`] for
     /// none.
     pub fn begin(&mut self, firsts: impl ExactSizeIterator<Item = Time>, end: Time) {
-        let mut count = 4;
-        while count < firsts.len() {
-            count *= 4;
-        }
+        let count = firsts.len().next_power_of_two();
         self.source_bits = count.trailing_zeros();
         self.end = self.key(0, end);
-        self.leaves = (count - 4) / 3;
-        self.groups.clear();
-        self.groups.resize((self.leaves + count) / 4, [u64::MAX; 4]);
+        let mut winners = vec![u64::MAX; 2 * count];
         for (source, at) in firsts.enumerate() {
-            let leaf = self.leaves + source;
-            self.groups[leaf / 4][leaf % 4] = self.key(source, at);
+            winners[count + source] = self.key(source, at);
         }
-        for group in (1..self.groups.len()).rev() {
-            self.groups[(group - 1) / 4][(group - 1) % 4] = least(self.groups[group]);
+        self.losers.clear();
+        self.losers.resize(count, u64::MAX);
+        for node in (1..count).rev() {
+            let (left, right) = (winners[2 * node], winners[2 * node + 1]);
+            (winners[node], self.losers[node]) = (left.min(right), left.max(right));
         }
-        self.winner = least(self.groups[0]);
+        self.winner = winners[1];
     }
 
     #[inline]
@@ -54,56 +50,38 @@ impl Merge {
     }
 
     /// The source of the earliest element.
-    #[inline]
+    #[inline(always)]
     pub fn first(&self) -> Option<usize> {
         let mask = (1 << self.source_bits) - 1;
         (self.winner < self.end).then_some((self.winner & mask) as usize)
     }
 
-    /// The first element of [`first`](Merge::first) was taken; the next one has this time.
-    #[inline]
+    /// The first element of [`first`](Merge::first) was taken; the next one of that source has this time.
+    #[inline(always)]
     pub fn replace(&mut self, source: usize, at: Time) {
         let mut winner = self.key(source, at);
-        let mut node = self.leaves + source;
-        let groups = self.groups.as_mut_slice();
-        loop {
-            let group = &mut groups[node / 4];
-            // Not from memory, where a wide read of what was just written would stall.
-            let [b, c, d] = [1, 2, 3].map(|others| group[(node + others) % 4]);
-            group[node % 4] = winner;
-            winner = winner.min(b).min(c.min(d));
-            if node < 4 {
-                break;
-            }
-            node = node / 4 - 1;
+        let losers = self.losers.as_mut_slice();
+        let mut node = (losers.len() + source) / 2;
+        while node > 0 {
+            let other = losers[node];
+            losers[node] = winner.max(other);
+            winner = winner.min(other);
+            node /= 2;
         }
         self.winner = winner;
     }
 }
 
-#[inline(always)]
-fn least([a, b, c, d]: [u64; 4]) -> u64 {
-    a.min(b).min(c.min(d))
-}
-
 impl<P: Record> Link<P> {
-    /// Passes packets with the times at which they come to the link, in their order: those that are sent remain, with
-    /// the times at which they reach its far end; those that are dropped are added to `lost`. The link [passes
-    /// batches](Link::passes_batches).
-    pub fn pass(&mut self, batch: &mut Vec<(Time, P)>, lost: &mut Vec<P>) {
-        let lost_before = lost.len();
-        let mut rest = batch.as_mut_slice();
-        loop {
-            let passed = self.pass_simply(rest);
-            let Some(((at, packet), others)) = rest[passed..].split_first_mut() else { break };
-            match self.enter_any(*at, *packet, lost) {
-                Passage::Sent { packet: sent, arrival, .. } => (*at, *packet) = (arrival, sent),
-                Passage::Dropped | Passage::Queued | Passage::QueuedIdle => *at = Time::MAX,
+    /// Passes packets, which `next` yields in the order in which they come to the link, until it yields none: adds those
+    /// that are sent to `sent`, with the times at which they reach the far end, and those that are dropped to `lost`. The
+    /// link [passes batches](Link::passes_batches).
+    #[inline(always)]
+    pub fn pass(&mut self, mut next: impl FnMut() -> Option<(Time, P)>, sent: &mut Vec<(Time, P)>, lost: &mut Vec<P>) {
+        while let Some((at, packet)) = self.pass_simply(&mut next, sent) {
+            if let Passage::Sent { packet, arrival, .. } = self.enter_any(at, packet, lost) {
+                sent.push((arrival, packet));
             }
-            rest = others;
-        }
-        if lost.len() > lost_before {
-            batch.retain(|(at, _)| *at < Time::MAX);
         }
     }
 }

@@ -152,6 +152,27 @@ impl Calendar {
         }
     }
 
+    /// As [`set`](Calendar::set) for many sources of one region, while the calendar is split: one pass over the region.
+    pub fn set_many(&mut self, region: u32, due: impl Iterator<Item = (u32, Time)>) {
+        debug_assert!(self.split, "the nodes above the region would be wrong");
+        for (slot, at) in due {
+            let Place { leaf, root } = self.places[slot as usize];
+            debug_assert!(leaf > 0 && root == self.roots[region as usize], "slot {slot} is not of region {region}");
+            self.tree[leaf as usize] = self.key(slot, at);
+        }
+        let (mut first, mut width) = (self.roots[region as usize] as usize, 1);
+        while 2 * first < self.tree.len() {
+            (first, width) = (2 * first, 2 * width);
+        }
+        while width > 1 {
+            let (upper, lower) = self.tree.split_at_mut(first);
+            (first, width) = (first / 2, width / 2);
+            for (node, children) in upper[first..first + width].iter_mut().zip(lower.chunks_exact(2)) {
+                *node = children[0].min(children[1]);
+            }
+        }
+    }
+
     /// Makes a source due at `at` unless it is due earlier.
     #[inline(always)]
     pub fn set_earlier(&mut self, slot: u32, at: Time) {
@@ -206,7 +227,7 @@ mod tests {
         #[test]
         fn yields_the_earliest_source_of_each_region(
             regions in proptest::collection::vec(0u32..6, 1..40),
-            ops in proptest::collection::vec((0usize..40, 0u64..50, any::<bool>()), 1..200),
+            ops in proptest::collection::vec((0usize..40, 0u64..50, any::<bool>(), any::<bool>()), 1..200),
         ) {
             let mut calendar = Calendar::with_regions(&regions);
             let mut oracle = vec![Time::MAX; regions.len()];
@@ -215,12 +236,20 @@ mod tests {
                 due.map(|(slot, at)| (*at, slot as u32)).min()
             };
             let horizon = Calendar::horizon(regions.len());
-            for (slot, at, split) in ops {
+            for (slot, at, split, many) in ops {
                 if split { calendar.split() } else { calendar.join() }
                 let slot = slot % regions.len();
                 let at = if at == 0 { Time::MAX } else { Time(at) };
-                calendar.set(slot as u32, at);
-                oracle[slot] = at;
+                if split && many {
+                    // The region's other slots, too.
+                    let others = (0..regions.len()).filter(|other| regions[*other] == regions[slot]);
+                    let due: Vec<_> = others.map(|slot| (slot as u32, Time(at.0.saturating_add(slot as u64)))).collect();
+                    due.iter().for_each(|(slot, at)| oracle[*slot as usize] = *at);
+                    calendar.set_many(regions[slot], due.into_iter());
+                } else {
+                    calendar.set(slot as u32, at);
+                    oracle[slot] = at;
+                }
                 let due = |first: (Time, u32)| Some(first).filter(|first| first.0 < horizon);
                 for region in 0..=*regions.iter().max().unwrap() {
                     let expected = earliest(&oracle, &|slot| regions[slot] == region);

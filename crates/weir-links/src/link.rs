@@ -259,6 +259,14 @@ impl<P: Record> Link<P> {
         waiting + self.pipe.len() as u64
     }
 
+    /// Fetches into the cache what the next packet that enters or leaves reads.
+    #[inline]
+    pub fn fetch_ends(&self) {
+        if let Pipe::Fifo(ring) = &self.pipe {
+            ring.fetch_ends();
+        }
+    }
+
     /// Takes a packet into the link; dropped packets, this or another one, are added to `lost`.
     #[inline(always)]
     pub fn enter(&mut self, at: Time, packet: P, lost: &mut Vec<P>) -> Passage<P> {
@@ -273,26 +281,29 @@ impl<P: Record> Link<P> {
         self.enter_any(at, packet, lost)
     }
 
-    /// Passes the packets at the front of a batch to which nothing but queueing and a fixed delay happens: their times
-    /// become those at which they reach the far end. Returns their number; [`enter_any`](Link::enter_any) decides on the
-    /// next one.
+    /// Passes packets to which nothing but queueing and a fixed delay happens, as [`pass`](Link::pass). Returns the first
+    /// other one, on which [`enter_any`](Link::enter_any) decides.
     #[inline(always)]
-    pub(crate) fn pass_simply(&mut self, batch: &mut [(Time, P)]) -> usize {
+    pub(crate) fn pass_simply(
+        &mut self,
+        next: &mut impl FnMut() -> Option<(Time, P)>,
+        sent: &mut Vec<(Time, P)>,
+    ) -> Option<(Time, P)> {
         let (mtu, overhead) = (self.mtu, self.overhead);
-        let Discipline::Analytic(fifo) = &mut self.discipline else { return 0 };
-        let DelayStage::Fixed(delay) = self.delay else { return 0 };
+        let Discipline::Analytic(fifo) = &mut self.discipline else { return next() };
+        let DelayStage::Fixed(delay) = self.delay else { return next() };
         if self.loss.is_some() {
-            return 0;
+            return next();
         }
         match &mut self.stats.0 {
-            None => prefix(batch, |at, packet| {
+            None => pass_all(next, sent, |at, packet| {
                 if !mtu.fits(packet) {
                     return None;
                 }
                 let (_, departure) = fifo.send_surely(at, packet.ip_bytes() + overhead)?;
                 Some(departure + delay)
             }),
-            Some(bins) => prefix(batch, |at, packet| {
+            Some(bins) => pass_all(next, sent, |at, packet| {
                 let bytes = packet.ip_bytes();
                 if !mtu.fits(packet) {
                     return None;
@@ -476,16 +487,18 @@ impl<P: Record> Link<P> {
     }
 }
 
-/// Replaces the times of packets at the front of a batch by what `pass` returns, up to the first none; returns their number.
+/// Adds packets to `sent` with the times that `pass` returns; returns the first one for which it returns none.
 #[inline(always)]
-fn prefix<P>(batch: &mut [(Time, P)], mut pass: impl FnMut(Time, &P) -> Option<Time>) -> usize {
-    for (passed, (at, packet)) in batch.iter_mut().enumerate() {
-        match pass(*at, packet) {
-            Some(arrival) => *at = arrival,
-            None => return passed,
-        }
+fn pass_all<P: Record>(
+    next: &mut impl FnMut() -> Option<(Time, P)>,
+    sent: &mut Vec<(Time, P)>,
+    mut pass: impl FnMut(Time, &P) -> Option<Time>,
+) -> Option<(Time, P)> {
+    loop {
+        let (at, packet) = next()?;
+        let Some(arrival) = pass(at, &packet) else { return Some((at, packet)) };
+        sent.push((arrival, packet));
     }
-    batch.len()
 }
 
 /// The links of a plan, none of them fused.

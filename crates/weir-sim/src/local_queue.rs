@@ -21,6 +21,12 @@ pub(crate) struct LocalQueue {
 }
 
 impl LocalQueue {
+    /// Fetches what the next packet reads into the cache.
+    #[inline]
+    pub fn fetch_ends(&self) {
+        self.departures.fetch_ends();
+    }
+
     /// Adds a packet at `now` that departs at `departure`.
     #[inline]
     pub fn push(&mut self, now: Time, departure: Time, bytes: u32) {

@@ -2,13 +2,15 @@
 
 use weir_plan::{Change, ChangeKind, Measure};
 use weir_tcp::{Notice, Sender};
-use weir_units::Time;
+use weir_units::{Time, fetch};
 
 use crate::flow::Flow;
 use weir_run::{EventKind, EventRow, FlowRow, GoodputRow, ProbeRow, SampleRow, Tables};
 
 const NULL_U32: u32 = u32::MAX;
 const NULL_U64: u64 = u64::MAX;
+/// Flows between the fetch of a connection into the cache and its sample.
+const FETCHED: usize = 4;
 
 /// Collects the rows of a run.
 pub(crate) struct Telemetry {
@@ -69,6 +71,9 @@ impl Telemetry {
 
     pub fn sample_tcp(&mut self, now: Time, flows: &[Flow]) {
         for (index, flow) in flows.iter().enumerate() {
+            if let Some(later) = flows.get(index + FETCHED).and_then(|later| later.connection.as_ref()) {
+                fetch(&later.sender);
+            }
             let Some(connection) = flow.connection.as_ref().filter(|_| flow.application.active().is_some()) else {
                 continue;
             };

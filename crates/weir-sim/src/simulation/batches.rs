@@ -6,7 +6,7 @@
 use weir_elements::Ring;
 use weir_links::{Link, Merge, Pipe, Routes, Stop};
 use weir_plan::Plan;
-use weir_units::Time;
+use weir_units::{Time, fetch, fetch_line};
 
 use super::Simulation;
 use super::ends::End;
@@ -14,8 +14,13 @@ use super::links::Forwarded;
 use super::slots::Slots;
 use crate::packet::Packet;
 
-/// A router with more pipes is merged by the calendar, which looks at those that have packets only.
-const MOST_INPUTS: usize = 64;
+/// The packets of more pipes are sorted instead of merged: each has few, if any.
+const MOST_MERGED: usize = 64;
+/// Packets that are sorted at once span at most this time, and are at most so many: both fit into a word.
+const SORTED_NS: u64 = 1 << 33;
+const SORTED_BITS: u32 = 31;
+/// Packets between the fetch of a link into the cache and its use.
+const FETCHED: usize = 8;
 /// Packets of a batch: they stay in the cache.
 const BATCH: usize = 256;
 
@@ -76,7 +81,7 @@ impl Kinds<'_> {
         let kind = |place: usize| match (&timers[place][..], &pipes[place][..]) {
             _ if mixed[place] => Kind::Mixed,
             ([], inputs) => match firsts[place] {
-                First::One(link) if inputs.len() <= MOST_INPUTS => Kind::Bottleneck { link, inputs: inputs.to_vec() },
+                First::One(link) => Kind::Bottleneck { link, inputs: inputs.to_vec() },
                 _ => Kind::Router,
             },
             ([timer], [input]) => Kind::End { end: self.end(*timer), input: *input },
@@ -138,6 +143,11 @@ pub(super) struct Batch {
     /// The packets in the pipes that lead to the router.
     rings: Vec<Ring<(Time, Packet)>>,
     packets: Vec<(Time, Packet)>,
+    /// Packets that are not in order, and their times and places in the list, which are sorted.
+    unsorted: Vec<(Time, Packet)>,
+    order: Vec<u64>,
+    /// The next packets of the pipes.
+    due: Vec<(u32, Time)>,
 }
 
 /// The packets in a pipe that are not merged yet, in two parts, the first of which is empty only if the other is.
@@ -196,8 +206,60 @@ impl Simulation {
     }
 
     /// Processes the events of a router before `end`; all packets pass `link` first.
-    pub(super) fn run_bottleneck(&mut self, batch: &mut Batch, link: u32, inputs: &[u32], end: u64) {
-        let Batch { merge, rings, packets } = batch;
+    pub(super) fn run_bottleneck(&mut self, region: u32, batch: &mut Batch, link: u32, inputs: &[u32], end: u64) {
+        if inputs.len() <= MOST_MERGED {
+            return self.merge_inputs(batch, link, inputs, end);
+        }
+        loop {
+            let from = self.calendar.first_of(region).0.0;
+            if from >= end {
+                return;
+            }
+            self.sort_inputs(region, batch, inputs, (from, end.min(from.saturating_add(SORTED_NS))));
+            let Batch { packets, unsorted, order, .. } = &mut *batch;
+            for places in order.chunks(BATCH) {
+                let mut next = places.iter().map(|key| unsorted[(key & ((1 << SORTED_BITS) - 1)) as usize]);
+                self.pass_batch(|| next.next(), packets, link);
+                self.forward_batch(packets, link, true);
+            }
+        }
+    }
+
+    /// Takes the packets before an instant from many pipes and sorts them: by time, then by pipe. `from` is the time of the
+    /// earliest one.
+    fn sort_inputs(&mut self, region: u32, batch: &mut Batch, inputs: &[u32], (from, end): (u64, u64)) {
+        let Batch { unsorted, order, due, .. } = batch;
+        unsorted.clear();
+        order.clear();
+        let pipes = self.slots.pipes;
+        for (place, input) in inputs.iter().enumerate() {
+            if let Some(later) = inputs.get(place + FETCHED) {
+                fetch_line(&self.links[*later as usize].pipe);
+            }
+            if let Some(later) = inputs.get(place + FETCHED / 2) {
+                self.links[*later as usize].fetch_ends();
+            }
+            if self.calendar.due(pipes + input).0 >= end {
+                continue;
+            }
+            let Pipe::Fifo(ring) = &mut self.links[*input as usize].pipe else {
+                unreachable!("the pipes of a router keep the order")
+            };
+            let before = unsorted.len();
+            for (at, packet) in ring.iter().take_while(|(at, _)| at.0 < end) {
+                order.push((at.0 - from) << SORTED_BITS | unsorted.len() as u64);
+                unsorted.push((*at, packet.hopped()));
+            }
+            ring.skip(unsorted.len() - before);
+            due.push((pipes + input, ring.front().map_or(Time::MAX, |(at, _)| *at)));
+        }
+        self.calendar.set_many(region, due.drain(..));
+        order.sort_unstable();
+    }
+
+    /// Merges the packets before `end` of few pipes, and passes them over a link.
+    fn merge_inputs(&mut self, batch: &mut Batch, link: u32, inputs: &[u32], end: u64) {
+        let Batch { merge, rings, packets, .. } = batch;
         for input in inputs {
             let Pipe::Fifo(ring) = &mut self.links[*input as usize].pipe else {
                 unreachable!("the pipes of a router keep the order")
@@ -208,20 +270,20 @@ impl Simulation {
         let mut sources: Vec<Source<'_>> = rings.iter().map(Source::of).collect();
         merge.begin(sources.iter().map(Source::due), Time(end));
         loop {
-            while packets.len() < BATCH
-                && let Some(first) = merge.first()
-            {
+            let mut left = BATCH;
+            let next = || {
+                let first = merge.first().filter(|_| left > 0)?;
+                left -= 1;
                 let source = &mut sources[first];
                 let Some((at, packet)) = source.take() else { unreachable!("a source is due while it has a packet") };
                 merge.replace(first, source.due());
-                packets.push((at, packet.hopped()));
-            }
-            if packets.is_empty() {
+                Some((at, packet.hopped()))
+            };
+            self.pass_batch(next, packets, link);
+            if left == BATCH {
                 break;
             }
-            self.statistics.events += packets.len() as u64;
-            self.batches.passed += packets.len() as u64;
-            self.pass_batch(packets, link);
+            self.forward_batch(packets, link, false);
         }
         let left: Vec<usize> = sources.iter().map(Source::left).collect();
         for ((input, mut ring), left) in inputs.iter().zip(rings.drain(..)).zip(left) {
@@ -231,14 +293,35 @@ impl Simulation {
         }
     }
 
-    /// Sends packets over a link and the links fused with it.
-    fn pass_batch(&mut self, packets: &mut Vec<(Time, Packet)>, link: u32) {
-        if let Some((last, _)) = packets.last() {
-            self.now = *last;
-        }
-        self.links[link as usize].pass(packets, &mut self.lost);
-        self.account_losses(link, self.now);
-        for &(arrival, packet) in packets.iter() {
+    /// Sends packets that `next` yields over a link; those that are sent, with the times at which they reach its far end,
+    /// are in `packets` then.
+    #[inline(always)]
+    fn pass_batch(
+        &mut self,
+        mut next: impl FnMut() -> Option<(Time, Packet)>,
+        packets: &mut Vec<(Time, Packet)>,
+        link: u32,
+    ) {
+        let (mut count, mut last) = (0, self.now);
+        let counted = || {
+            let packet = next()?;
+            (count, last) = (count + 1, packet.0);
+            Some(packet)
+        };
+        self.links[link as usize].pass(counted, packets, &mut self.lost);
+        self.now = last;
+        self.statistics.events += count;
+        self.batches.passed += count;
+        self.account_losses(link, last);
+    }
+
+    /// Moves packets on that a link has sent: over the links fused with it; `spread`: over many such links.
+    #[inline]
+    fn forward_batch(&mut self, packets: &mut Vec<(Time, Packet)>, link: u32, spread: bool) {
+        for (place, &(arrival, packet)) in packets.iter().enumerate() {
+            if spread {
+                self.fetch_fused(packets, place);
+            }
             let Some(next) = self.routes.fused(packet.place() + 1) else {
                 if self.links[link as usize].pipe.push(arrival, packet) {
                     self.calendar.set(self.slots.pipes + link, arrival);
@@ -250,6 +333,19 @@ impl Simulation {
             }
         }
         packets.clear();
+    }
+
+    /// Fetches the links that later packets of a batch enter together with the present one.
+    #[inline]
+    fn fetch_fused(&self, packets: &[(Time, Packet)], place: usize) {
+        let next =
+            |ahead: usize| packets.get(place + ahead).and_then(|(_, later)| self.routes.fused(later.place() + 1));
+        if let Some(link) = next(FETCHED) {
+            fetch(&self.links[link as usize]);
+        }
+        if let Some(link) = next(FETCHED / 2) {
+            self.links[link as usize].fetch_ends();
+        }
     }
 
     /// In one order for all, an event may make another one due at the same instant with a lower slot. It follows what

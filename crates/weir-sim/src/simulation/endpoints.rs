@@ -17,6 +17,7 @@ impl Simulation {
     /// Delivers a packet at the end of its route.
     #[inline(always)]
     pub(super) fn deliver(&mut self, packet: Packet) {
+        self.gone += 1;
         if let Some(watch) = &mut self.watch {
             watch.received(self.now, &packet);
         }

@@ -22,6 +22,16 @@ pub(super) enum End {
     Receiver(usize),
 }
 
+impl End {
+    /// Its flow.
+    #[inline]
+    pub fn flow(self) -> usize {
+        match self {
+            End::Sender(flow) | End::Receiver(flow) => flow,
+        }
+    }
+}
+
 impl Simulation {
     /// Processes the events of an end of a flow before `end`; the pipe of `input` leads there.
     pub(super) fn run_end(&mut self, side: End, input: u32, end: u64) {
@@ -122,6 +132,7 @@ impl Simulation {
         if taken > 0 {
             wires.calendar.set(slots.receivers + index as u32, receiver.deadline());
             statistics.events += taken as u64;
+            self.gone += taken as u64;
             self.batches.data += taken as u64;
         }
         if let Some(stopped) = stopped {
@@ -154,6 +165,7 @@ impl Simulation {
             self.now = now;
             self.calendar.set(self.slots.senders + index as u32, due);
             self.statistics.events += taken as u64;
+            self.gone += taken as u64;
             self.batches.acks += taken as u64;
         }
         if let Some(transmit) = rest {

@@ -159,6 +159,7 @@ impl Simulation {
     #[inline]
     pub(super) fn account_losses(&mut self, link: u32, at: Time) {
         while let Some(packet) = self.lost.pop() {
+            self.gone += 1;
             if let Some(watch) = &mut self.watch {
                 watch.dropped(at, link, &packet);
             }

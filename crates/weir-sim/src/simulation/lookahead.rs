@@ -149,6 +149,7 @@ impl Simulation {
                 let reach = region.feeders.iter().map(|(feeder, delay)| clocks[*feeder as usize] + delay);
                 let safe = reach.fold(end, u64::min);
                 if safe > clocks[index] {
+                    self.fetch_for(&regions[index..], end);
                     if self.calendar.first_of(region.number).0.0 < safe {
                         self.visit(region, batch, safe);
                     }
@@ -169,7 +170,7 @@ impl Simulation {
     fn visit(&mut self, region: &Region, batch: &mut Batch, end: u64) {
         match &region.kind {
             Kind::Router => self.run_router(region.number, end),
-            Kind::Bottleneck { link, inputs } => self.run_bottleneck(batch, *link, inputs, end),
+            Kind::Bottleneck { link, inputs } => self.run_bottleneck(region.number, batch, *link, inputs, end),
             Kind::End { end: side, input } => self.run_end(*side, *input, end),
             Kind::Mixed => self.run_region(region.number, end),
         }

@@ -7,6 +7,7 @@ mod applications;
 mod batches;
 mod endpoints;
 mod ends;
+mod fetching;
 mod links;
 mod lookahead;
 mod nodes;
@@ -94,6 +95,8 @@ pub struct Simulation {
     next_change: usize,
     telemetry: Telemetry,
     statistics: Statistics,
+    /// Packets that were delivered or dropped so far.
+    gone: u64,
     batches: Batches,
     watch: Option<Box<Watch>>,
 }
@@ -147,6 +150,7 @@ impl Simulation {
             next_change: 0,
             telemetry: Telemetry::new(&plan.measure),
             statistics: Statistics::default(),
+            gone: 0,
             batches: Batches::default(),
             watch: Watch::from_plan(plan).map(Box::new),
             plan: plan.clone(),
@@ -198,7 +202,9 @@ impl Simulation {
     }
 
     fn count_in_flight(&mut self) {
-        self.statistics.max_in_flight = self.statistics.max_in_flight.max(self.in_flight());
+        let in_flight = self.statistics.packets - self.gone;
+        debug_assert_eq!(in_flight, self.in_flight(), "a packet appeared or vanished");
+        self.statistics.max_in_flight = self.statistics.max_in_flight.max(in_flight);
     }
 
     /// Simulates up to and including `until`, which may be past already; true when the run has ended.

@@ -174,3 +174,23 @@ fn runs_of_plain_packets_change_nothing() {
     }
     assert!(seen.data > 10_000 && seen.acks > 10_000, "hardly any run: {seen:?}");
 }
+
+/// The packets of many pipes are sorted: more flows than a router merges, in step, so that packets often meet at the same
+/// instant, with losses and without.
+#[test]
+fn a_router_with_many_pipes_changes_nothing() {
+    let mut seen = Batches::default();
+    for (queue, step_ns) in [(200_000, u64::MAX / 2), (2_000_000, 3 * MS)] {
+        let mut plan = dumbbell(150, 1_000_000_000, 100_000_000, 10 * MS, droptail(Some(queue), None), 600 * MS);
+        for link in &mut plan.links[2..] {
+            link.delay = Delay::Fixed { delay_ns: MS / 100 };
+        }
+        for pair in 0..150 {
+            add_flow(&mut plan, pair, u64::from(pair % 10) * MS, common::tcp(CONTROL), Source::Bulk);
+        }
+        let (tables, batches) = run_ahead(&plan, step_ns);
+        seen = Batches { passed: seen.passed + batches.passed, ..seen };
+        assert_same(&tables, &run_with(&plan, REFERENCE), &[]).unwrap_or_else(|failure| panic!("{queue}: {failure}"));
+    }
+    assert!(seen.passed > 10_000, "hardly any batch: {seen:?}");
+}

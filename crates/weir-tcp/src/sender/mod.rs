@@ -270,6 +270,12 @@ impl Sender {
         self.una_bytes == self.written_bytes
     }
 
+    /// Fetches the records of the next segments to be acknowledged and to be sent into the cache.
+    #[inline]
+    pub fn fetch_records(&self) {
+        self.board.fetch_ends();
+    }
+
     /// The first segment not acknowledged.
     #[inline]
     pub fn una(&self) -> u64 {

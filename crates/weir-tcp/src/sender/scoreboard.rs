@@ -7,6 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use weir_units::fetch;
+
 use crate::ranges::Ranges;
 
 /// Selectively acknowledged.
@@ -80,6 +82,13 @@ impl Scoreboard {
     pub fn get_mut(&mut self, seq: u64) -> &mut Record {
         let mask = self.ring.len() - 1;
         &mut self.ring[seq as usize & mask]
+    }
+
+    /// Fetches the records of the first and of the next segment into the cache.
+    #[inline]
+    pub fn fetch_ends(&self) {
+        fetch(self.get(self.una));
+        fetch(self.get(self.next));
     }
 
     /// Records a new segment; returns its number.
