@@ -8,7 +8,7 @@ use weir_sim::trace::{Event, PacketKind, TraceRecord};
 use weir_sim::{Options, Simulation, Statistics, Tables};
 use weir_units::Time;
 
-use crate::common::{CONTROL, MS, S, add_wire_flow, droptail, tcp, traced, wire};
+use crate::common::{CONTROL, MS, S, add_wire_flow, cbr, droptail, tcp, traced, udp, wire};
 use crate::random::{self, Menu, cases};
 
 const CASES: u32 = 128;
@@ -119,12 +119,12 @@ fn check_packets(plan: &Plan, reference: bool) -> Result<(), TestCaseError> {
         if record.event == Event::Sent {
             let serial = serials.entry(way).or_default();
             *serial += 1;
-            prop_assert_eq!(record.id, *serial as u16);
+            prop_assert_eq!((record.number, record.id), (*serial, *serial as u16));
             ways.insert((way.0, way.1, *serial), 1);
             sent += 1;
         } else {
-            // No run here sends 65536 packets of a flow, so the identification names the packet.
-            let place = ways.get_mut(&(way.0, way.1, u64::from(record.id)));
+            // The identification goes round: a sender without a limit in its host may fill a queue 65536 times.
+            let place = ways.get_mut(&(way.0, way.1, record.number));
             prop_assert!(place.is_some_and(|n| std::mem::replace(n, 0) == 1), "no such packet, or twice: {record:?}");
             ended += 1;
         }
@@ -151,6 +151,15 @@ fn of_a_packet_that_is_dropped_after_the_end() {
         assert_eq!((outcome.packets, outcome.unsent, outcome.in_flight, outcome.trace.len()), (2, 1, 0, 2));
         check_packets(&plan, reference).expect("it is accounted for");
     }
+}
+
+/// The identification of an IP packet has 16 bits.
+#[test]
+fn of_more_packets_than_have_an_identification() {
+    let mut plan = wire(100_000_000, MS, droptail(None, Some(10)), S);
+    add_wire_flow(&mut plan, 0, udp(29), cbr(20_000_000));
+    assert!(run(&plan, false).packets > 1 << 16);
+    check_packets(&plan, true).expect("each is accounted for");
 }
 
 /// Whether no source has anything left to do: a connection that cannot be established is tried for minutes.
