@@ -141,6 +141,7 @@ CASES: list[tuple[str, str, float]] = [
     # 1500 B, 18 B more as frames; sent were 4 Mb of packets
     ("ports", "port.rate", 1e6 * 1518 / 1472),
     ("ports", "port.ratio", 2e6 / 1472 / (4e6 / 1500)),
+    ("ports", "port.lost", 4e6 / 8 / 1500 - 2e6 / 8 / 1472),
     ("ports", "switch.loss_run", 8 / 4),
     ("ports", "switch.loss_run_max", 5.0),
     ("ports", "switch.service_run", 8 / 4),

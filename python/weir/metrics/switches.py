@@ -1,6 +1,6 @@
 """Switches: what an output port gives to the flows of each input port.
 
-``port.rate`` and ``port.ratio`` are computed at the hosts, so that every method has them. The others read table
+``port.rate``, ``port.ratio`` and ``port.lost`` are computed at the hosts, so that every method has them. The others read table
 ``ports``, of the simulator: a flow has the values of the input port by which it enters the first switch of its path,
 for the output port by which it leaves; flows that share both share the values. A flow without a switch has none.
 """
@@ -78,12 +78,40 @@ def port_rate(window: Window) -> Series:
 )
 def port_ratio(window: Window) -> Values:
     """Output over input rate of a flow. Packets in the switch at an end of the window may bring it above 1."""
-    delivered, sent = window.rates("delivered_bytes").values, window.rates("sent_ip_bytes").values
-    ratios = []
-    for flow, out, given in zip(window.flows, delivered, sent, strict=True):
-        packets = float(np.sum(given)) / (flow.payload_bytes + flow.header_bytes)
-        ratios.append(float(np.sum(out)) / flow.payload_bytes / packets if packets else math.nan)
+    ratios = [out / given if given else math.nan for given, out in _packets(window)]
     return Values("flow", window.flow_ids, np.array(ratios, np.float64))
+
+
+@metric(
+    "port.lost",
+    symbol="L_i",
+    formula="Σ packets sent - Σ packets delivered, full ones",
+    unit="packets",
+    category=Category.LOSS,
+    scope="flow",
+    views=_VIEWS,
+    source=f"{_SOURCE} section 5.1 and figure 15",
+    tables=("goodput", "flows"),
+)
+def port_lost(window: Window) -> Values:
+    """Packets that a flow lacks at its receiver: the paper's estimate of losses from the bandwidth lost.
+
+    Packets in the switch when the window begins count as delivered too many, those in it at the end as lost.
+    """
+    lost = [given - out for given, out in _packets(window)]
+    return Values("flow", window.flow_ids, np.array(lost, np.float64))
+
+
+def _packets(window: Window) -> list[tuple[float, float]]:
+    """Full packets that each flow sent in the window, and that its receiver got."""
+    counted = window.data.grouped("goodput", window.flow_ids)
+    delivered, sent = counted.column("delivered_bytes"), counted.column("sent_ip_bytes")
+    found = []
+    for flow in window.flows:
+        rows, _, _ = window.intervals("goodput", flow.id, *window.span(flow), window.flow_ids)
+        packet = flow.payload_bytes + flow.header_bytes
+        found.append((float(np.sum(sent[rows])) / packet, float(np.sum(delivered[rows])) / flow.payload_bytes))
+    return found
 
 
 def _ports(window: Window, flow: Flow) -> pl.DataFrame | None:
