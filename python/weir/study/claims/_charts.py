@@ -16,6 +16,7 @@ from weir.report import theme
 from weir.report.charts import Chart, Drawing, category_scale, named, plain_spec
 from weir.report.figures import render_svg
 from weir.study.claims._curves import curves, profiles, read_curves, read_profiles
+from weir.study.claims._grids import draw_isolines, draw_sequence, read_isolines, read_sequence
 from weir.study.claims._judge import State, kept_cells
 from weir.study.claims._maps import draw_map, read_map
 from weir.study.claims._papers import Figure, Papers, Table
@@ -105,6 +106,8 @@ _READ: dict[str, Callable[[Figure, State, Result], pl.DataFrame | None]] = {
     "curves": read_curves,
     "profiles": read_profiles,
     "map": read_map,
+    "isolines": read_isolines,
+    "sequence": read_sequence,
 }
 
 
@@ -113,8 +116,12 @@ def _number(text: str) -> float:
     return float(match[0]) if match else 0.0
 
 
-def _labelled(frames: Sequence[tuple[Mapping[str, str], pl.DataFrame]], factor: str) -> pl.DataFrame:
-    parts = [frame.with_columns(pl.lit(factors[factor]).alias("panel")) for factors, frame in frames]
+def _labelled(frames: Sequence[tuple[Mapping[str, str], pl.DataFrame]], by: str | Sequence[str]) -> pl.DataFrame:
+    """The frames with a panel: the value of a factor, or those of several."""
+    names = [by] if isinstance(by, str) else by
+    parts = [
+        frame.with_columns(pl.lit(", ".join(factors[name] for name in names)).alias("panel")) for factors, frame in frames
+    ]
     return pl.concat(parts)
 
 
@@ -256,4 +263,6 @@ _DRAWN: dict[str, Callable[[Figure, list[Any], Table | None], Drawing]] = {
     "curves": curves,
     "profiles": profiles,
     "map": draw_map,
+    "isolines": draw_isolines,
+    "sequence": draw_sequence,
 }

@@ -242,7 +242,8 @@ def _values(table: Table, state: State) -> dict[tuple[str, str], float]:
     for _, result in kept_cells(state, table.where):
         value = result.number(table.metric, table.minus)
         if value is not None:
-            key = (result.factors[table.rows], result.factors[table.columns])
+            rows = (table.rows,) if isinstance(table.rows, str) else table.rows
+            key = (", ".join(result.factors[name] for name in rows), result.factors[table.columns])
             found.setdefault(key, []).append(value / table.scale)
     return {key: sum(values) / len(values) for key, values in found.items()}
 

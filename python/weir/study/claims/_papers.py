@@ -80,7 +80,8 @@ class Table:
     title: str
     scenario: str
     metric: str
-    rows: str
+    rows: str | tuple[str, ...]
+    """A factor, or several whose values name a row together."""
     columns: str
     values: Mapping[str, Sequence[float | str]]
     """By row, in the order of ``heads``."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from weir.metrics import series
 from weir.metrics.completion import completed
@@ -20,6 +21,8 @@ __all__ = ["baselines_of", "checks_of", "drawn_of", "needed_names", "skeleton", 
 
 _DIGITS = 4
 _TIMES = "completion"
+_SEQUENCE = "sequence"
+"""The drawing of a cell with a trace: numbers of packets at their receiver."""
 
 
 def skeleton(scenario: Scenario) -> Run:
@@ -73,7 +76,23 @@ def _drawn(run: Run, one: Drawn) -> dict[str, Any]:
     if one.metric == _TIMES:
         _, times, _ = completed(window(CellData(run.cells[0]), None, None, False))
         return {"times": [_short(value) for value in sorted(times.tolist())]}
+    if one.metric == _SEQUENCE:
+        return _sequence(run.cells[0])
     return _distribution(run, one) if one.bins else _over_time(run, one)
+
+
+def _sequence(cell: Cell) -> dict[str, Any]:
+    """``flows``: for each the instants of its received packets, us since the start of the trace, and their numbers."""
+    types = {"link": pl.Int64, "sack": pl.String, "flags": pl.String}
+    log = pl.read_csv(cell.path / "packets.csv", schema_overrides=types)
+    packets = log.filter(pl.col("event") == "received", pl.col("from") == "sender")
+    begin = log["time_ns"].min()
+    flows = {}
+    for index, flow in enumerate(cell.plan.flows):
+        own = packets.filter(pl.col("flow") == index)
+        times = [round((time - begin) / 1000, 1) for time in own["time_ns"]]
+        flows[flow.name] = {"time_us": times, "number": own["number"].to_list()}
+    return {"flows": flows}
 
 
 def _over_time(run: Run, drawn: Drawn) -> dict[str, Any]:
