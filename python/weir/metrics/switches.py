@@ -1,8 +1,9 @@
 """Switches: what an output port gives to the flows of each input port.
 
-``port.rate``, ``port.ratio`` and ``port.lost`` are computed at the hosts, so that every method has them. The others read table
-``ports``, of the simulator: a flow has the values of the input port by which it enters the first switch of its path,
-for the output port by which it leaves; flows that share both share the values. A flow without a switch has none.
+``port.rate``, ``port.ratio`` and ``port.lost`` are computed at the hosts, so that every method has them. The others
+read table ``ports``, of the simulator: a flow has the values of the input port by which it enters the first switch of
+its path, for the output port by which it leaves; flows that share both share the values. A flow without a switch has
+none.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def port_ratio(window: Window) -> Values:
     unit="packets",
     category=Category.LOSS,
     scope="flow",
-    views=_VIEWS,
-    source=f"{_SOURCE} section 5.1 and figure 15",
+    views=(View.PROVIDER,),
+    source="LIP 2006-38 section 5.1 and figure 15",
     tables=("goodput", "flows"),
 )
 def port_lost(window: Window) -> Values:

@@ -120,7 +120,8 @@ def _labelled(frames: Sequence[tuple[Mapping[str, str], pl.DataFrame]], by: str 
     """The frames with a panel: the value of a factor, or those of several."""
     names = [by] if isinstance(by, str) else by
     parts = [
-        frame.with_columns(pl.lit(", ".join(factors[name] for name in names)).alias("panel")) for factors, frame in frames
+        frame.with_columns(pl.lit(", ".join(factors[name] for name in names)).alias("panel"))
+        for factors, frame in frames
     ]
     return pl.concat(parts)
 
