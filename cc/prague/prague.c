@@ -22,6 +22,7 @@ enum {
 	PRAGUE_BITS = 20,      /* of fractions: windows and shares are in 1/2^20 */
 	PRAGUE_LEAST_CWND = 2, /* packets */
 	PRAGUE_MOST_ACKED = 1 << 16,
+	PRAGUE_HEADERS = 52,     /* bytes: IP, TCP, timestamps */
 	PRAGUE_TRAIN_SHIFT = 12, /* a train takes at most 1/2^12 s, a quarter of a millisecond */
 };
 #define PRAGUE_ONE (1ULL << PRAGUE_BITS)
@@ -170,7 +171,9 @@ static void prague_grow(struct sock *sk, struct prague *ca, u32 acked, u32 marke
 	ca->cwnd += div64_u64((prague_increase(sk, ca) * acked) << PRAGUE_BITS, max_t(u64, ca->cwnd, PRAGUE_ONE));
 }
 
-/* The window in a round-trip time; twice that in slow start. */
+/* The window in a round-trip time; twice that in slow start. Packets count with their headers, where the pacer counts payload: a
+ * window of them therefore leaves in a little less than a round trip, or the pacer would hold a packet of the window back for
+ * ever, and a window that is never full does not grow. */
 static void prague_pace(struct sock *sk, const struct prague *ca)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -178,7 +181,7 @@ static void prague_pace(struct sock *sk, const struct prague *ca)
 
 	if (!(tp->srtt_us >> 3))
 		return;
-	rate = div64_u64(cwnd * tp->mss_cache * USEC_PER_SEC, (u64)(tp->srtt_us >> 3) << 6);
+	rate = div64_u64(cwnd * (tp->mss_cache + PRAGUE_HEADERS) * USEC_PER_SEC, (u64)(tp->srtt_us >> 3) << 6);
 	if (tcp_in_slow_start(tp))
 		rate *= 2;
 	sk->sk_pacing_rate = min_t(u64, rate, sk->sk_max_pacing_rate);

@@ -105,6 +105,9 @@ _SPELLINGS = {
 
 def _choose_unit(unit: str, known: Iterable[str]) -> str:
     ours = list(known)
+    of_bytes = re.fullmatch("([kMGT])B(?:ps|/s)", unit)
+    if of_bytes and f"{of_bytes[1]}bps" in ours:
+        return f"; rates count bits: write 8 times as many `{of_bytes[1]}bps`"
     for meant, spellings in _SPELLINGS.items():
         if unit in spellings and meant in ours:
             return f"; did you mean `{meant}`?"

@@ -42,6 +42,9 @@ class Htb(Scheduler):
                 message = f"a bucket of {burst} bytes never holds a full packet ({written.packet_bytes} bytes)"
                 raise one.error("burst", message)
 
+    def share_obstacle(self, share: int, packet_bytes: int) -> str | None:
+        return "classes of htb keep rates and quanta for the whole run; shares of wrr, drr, ets and wfq can change"
+
     def below(self, link: Link) -> tuple[Below, ...]:
         queue = link.queue
         assert isinstance(queue, HtbQueue)

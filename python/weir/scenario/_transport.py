@@ -117,6 +117,12 @@ def _registry() -> dict[str, dict[str, tuple[int, int]]]:
     return {cc["name"]: {o["name"]: (o["min"], o["max"]) for o in cc["options"]} for cc in described}
 
 
+@cache
+def _needing_ecn() -> frozenset[str]:
+    described = json.loads(importlib.import_module("weir._weir").cc_list())
+    return frozenset(cc["name"] for cc in described if cc["needs_ecn"])
+
+
 def _check_registered(cc: CongestionControl, log: Log) -> None:
     known = _registry()
     if cc.name not in known:
@@ -165,6 +171,9 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
     spec, log = settings.spec, settings.log
     if spec.accecn and not spec.ecn:
         raise log.error(spec.marks.get("accecn", settings.mark), "`accecn` is feedback of ECN; set `ecn: true` as well")
+    if settings.cc.name in _needing_ecn() and not spec.ecn:
+        text = f"`{settings.cc.name}` acts on marks, and gets none without ECN; `ecn: true` is missing"
+        log.warn(settings.cc.mark, text)
     headers = IP_TCP_HEADERS + (TIMESTAMPS if settings.timestamps else 0)
     mss = _or(spec.mss, min(path.mtu - headers, _MAX_MSS))
     mark = spec.marks.get("mss", settings.mark)

@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use weir_cc_build::Confinement;
-use weir_plan::{Limit, Queue, Source, Stack};
+use weir_plan::{Change, ChangeKind, Limit, Queue, Source, Stack};
 use weir_sim::{Options, Tables};
 
 use crate::common::{MS, S, add_flow, droptail, dumbbell, events, goodput, run_with, tcp};
@@ -165,11 +165,9 @@ fn dctcp_keeps_a_short_queue_and_the_path_full() {
     assert!(dctcp > reno, "the smallest window is {dctcp} of the largest, Reno's {reno}");
 }
 
-/// RFC 9332: about the same rate for Prague, whose packets hardly wait and are marked, and CUBIC, whose packets wait for
-/// some 15 ms and are dropped.
-#[test]
-fn prague_and_cubic_share_coupled_queues() {
-    let queue = Queue::Dualpi2(weir_plan::DualPi2Queue {
+/// DualPI2 with the values of RFC 9332.
+fn dualpi2() -> Queue {
+    Queue::Dualpi2(weir_plan::DualPi2Queue {
         limit: Limit { bytes: None, packets: Some(10_000) },
         target_ns: 15 * MS,
         update_ns: 15 * MS,
@@ -182,8 +180,14 @@ fn prague_and_cubic_share_coupled_queues() {
         classic_ppm: 100_000,
         shift_ns: None,
         any_ect: false,
-    });
-    let mut plan = dumbbell(2, 1000 * MBIT, 40 * MBIT, 20 * MS, queue, 30 * S);
+    })
+}
+
+/// RFC 9332: about the same rate for Prague, whose packets hardly wait and are marked, and CUBIC, whose packets wait for
+/// some 15 ms and are dropped.
+#[test]
+fn prague_and_cubic_share_coupled_queues() {
+    let mut plan = dumbbell(2, 1000 * MBIT, 40 * MBIT, 20 * MS, dualpi2(), 30 * S);
     let prague = add_flow(&mut plan, 0, 0, weir_plan::Tcp { ecn: true, ..tcp("prague") }, Source::Bulk);
     let cubic = add_flow(&mut plan, 1, 0, tcp("cubic"), Source::Bulk);
     plan.measure.links = vec![0];
@@ -204,4 +208,18 @@ fn prague_and_cubic_share_coupled_queues() {
     assert!((8.0..25.0).contains(&delay_ms(1)), "{} ms", delay_ms(1));
     assert_eq!((sum(0, &classes.drop_packets), sum(1, &classes.mark_packets)), (0, 0));
     assert!(sum(0, &classes.mark_packets) > 100 && sum(1, &classes.drop_packets) > 0);
+}
+
+/// A pacer that gives exactly a window a round trip keeps the last packet back: the window is never full, and the rate stays
+/// where marks or losses have left it.
+#[test]
+fn prague_takes_what_a_link_has_again_after_it_had_less() {
+    let mut plan = dumbbell(1, 1000 * MBIT, 16 * MBIT, 50 * MS, dualpi2(), 60 * S);
+    let flow = add_flow(&mut plan, 0, 0, weir_plan::Tcp { ecn: true, ..tcp("prague") }, Source::Bulk);
+    for (at, rate_bps) in [(15, 4 * MBIT), (25, 16 * MBIT)] {
+        plan.changes.push(Change { at_ns: at * S, link: 0, change: ChangeKind::Rate { rate_bps } });
+    }
+    let tables = run_with(&plan, Options::default());
+    let rate = goodput(&tables, flow as u32, 40 * S, 60 * S);
+    assert!(rate > 0.85 * 16e6, "{rate}");
 }
