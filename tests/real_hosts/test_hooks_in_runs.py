@@ -14,6 +14,7 @@ from bed_support import Bed, running, scenario, until
 from nodes_support import Nodes, text
 
 from shared import Memory, plan_of
+from weir.engine import in_use
 from weir.methods import About, LostError
 from weir.methods.hosts import Hosts
 
@@ -256,9 +257,8 @@ def test_an_interrupted_run_is_undone_and_the_same_command_continues_it(
     folder, file = tmp_path / "run", scenario(tmp_path)
     run = bed.start(file, folder)
     running(run, folder, 1)
-    shown = json.loads(bed.weir("hosts", "status", str(folder), "--json"))
-    assert shown["active"]
-    assert {task["stage"]: task["state"] for task in shown["tasks"]}["execute"] == "active"
+    assert in_use(folder)
+    assert states(folder)["execute"] == "active"
     run.send_signal(signal.SIGINT)
     out, _ = run.communicate(timeout=60)
     assert run.returncode == 130, out
