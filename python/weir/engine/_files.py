@@ -24,7 +24,12 @@ def sync(paths: Iterable[Path]) -> None:
     Raises:
         OSError: one of them could not be written.
     """
-    for _ in _syncing().map(_sync, paths):
+    every = list(paths)
+    try:
+        done = _syncing().map(_sync, every)
+    except RuntimeError:  # a control of a user has taken the threads that a process may have
+        done = map(_sync, every)
+    for _ in done:
         pass
 
 
