@@ -1,4 +1,4 @@
-"""Verifies that the flows and links that checks name exist in a cell, and that a cell measures the delays they need.
+"""Verifies that the flows, links and classes that checks name exist in a cell, and that a cell measures what they need.
 
 Checks are read before plans exist, so ``goodput.mean(flows[7])`` with only three flows is detected here.
 """
@@ -8,10 +8,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from weir.language.problem import Log, Mark
+import msgspec
+
+from weir.language.problem import Log, Mark, choose
+from weir.plan import Queue, queue_classes
 
 __all__ = ["Named"]
 
@@ -19,12 +23,15 @@ _MAX_LOOKS = 3_000_000
 """Maximum number of comparisons with names of flows and links: a second or two."""
 
 
+_Of: TypeAlias = Literal["flow", "link", "class"]
+
+
 @dataclass
 class _Part:
-    """The text in parentheses after one metric of a check."""
+    """The flows or links in parentheses after one metric of a check, or the class that it names."""
 
     text: str
-    links: bool
+    of: _Of
     where: Mapping[str, str]
     marks: tuple[Mark, ...]
     reason: str = ""  # why no cell has it so far; empty before the first cell
@@ -44,18 +51,17 @@ class Named:
     def __post_init__(self) -> None:
         """Reads the checks; malformed ones were reported already."""
         syntax = importlib.import_module("weir.metrics.expect.syntax")
-        asked_before: dict[tuple[str, bool, tuple[tuple[str, str], ...]], list[Mark]] = {}
+        asked_before: dict[tuple[str, _Of, tuple[tuple[str, str], ...]], list[Mark]] = {}
         for read, fixed, mark in self.expressions:
             found = [] if isinstance(read, Exception) else syntax.references(read.node)
-            parts = [(r.selector, r.metric.scope == "link", {**fixed, **dict(r.factors)}) for r in found]
             asked = [r.text for r in found if "delays" in r.metric.tables]
             if asked:
                 self._delays[mark] = asked[0]
-            for text, links, where in parts:
-                if text is not None:
-                    same = asked_before.setdefault((text, links, tuple(sorted(where.items()))), [])
-                    same.append(mark)
-        self._open = [_Part(text, links, dict(where), tuple(m)) for (text, links, where), m in asked_before.items()]
+            for reference in found:
+                where = tuple(sorted({**fixed, **dict(reference.factors)}.items()))
+                for text, of in _names(reference):
+                    asked_before.setdefault((text, of, where), []).append(mark)
+        self._open = [_Part(text, of, dict(where), tuple(m)) for (text, of, where), m in asked_before.items()]
 
     def see(self, factors: Mapping[str, str], plan: Mapping[str, Any]) -> None:
         """Examines the plan of a cell with these factors."""
@@ -80,14 +86,27 @@ class Named:
         for part in self._open:
             if part.reason:
                 for mark in part.marks:
-                    log.error(mark, f"`({part.text[:60]})` of this check: {part.reason}")
+                    name = part.text[:60] if part.of == "class" else f"({part.text[:60]})"
+                    log.error(mark, f"`{name}` of this check: {part.reason}")
+
+
+def _names(reference: Any) -> Iterable[tuple[str, _Of]]:
+    if reference.selector is not None:
+        yield reference.selector, "link" if reference.metric.scope == "link" else "flow"
+    for name, value in reference.arguments:
+        if name == "class":
+            yield value, "class"
 
 
 def _has(part: _Part, view: Any) -> bool:
+    if part.of == "class":
+        known = view.classes()
+        part.reason = f"no link has such a class{choose(part.text, known) if known else ': no queue has classes'}"
+        return part.text in known
     selection = importlib.import_module("weir.metrics.selection")
     errors = importlib.import_module("weir.metrics.errors")
     try:
-        (selection.select_links if part.links else selection.select_flows)(view, part.text)
+        (selection.select_links if part.of == "link" else selection.select_flows)(view, part.text)
     except errors.MetricError as error:
         part.reason = str(error)
         return False
@@ -101,4 +120,9 @@ def _view(plan: Mapping[str, Any]) -> Any:
         for i, f in enumerate(plan["flows"])
     ]
     links = [SimpleNamespace(id=i, name=link["name"]) for i, link in enumerate(plan["links"])]
-    return SimpleNamespace(flows=flows, links=links)
+
+    def classes() -> list[str]:
+        queues = (msgspec.convert(link["queue"], Queue) for link in plan["links"])
+        return sorted({name for queue in queues for name, _ in queue_classes(queue)})
+
+    return SimpleNamespace(flows=flows, links=links, classes=cache(classes))
