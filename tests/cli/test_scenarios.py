@@ -112,6 +112,31 @@ def test_show_takes_expressions_and_tells_figures_that_do_not_vary(weir: Weir, h
     assert weir("show", "runs/chance", "-m", "goodput.distribution").code == 2
 
 
+TWO_QUEUES = """\
+title: A queue without classes, and one with
+topology:
+  dumbbell: {pairs: 2, access: {rate: 100Mbps}, bottleneck: {rate: 20Mbps, queue: 1bdp}, rtt: 40ms}
+transport: {cc: cubic}
+workload: [{name: flows, kind: bulk, between: pairs, until: 1s}]
+measure: {links: 100ms}
+sweep:
+  topology.dumbbell.bottleneck.queue:
+    fifo: 1bdp
+    drr: {drr: {classes: {gold: {dscp: af11, quantum: 3kB, queue: 1bdp}, rest: {quantum: 3kB, queue: 1bdp}}}}
+"""
+
+
+def test_show_leaves_out_what_some_cells_do_not_have(weir: Weir, here: Path) -> None:
+    (here / "two.yaml").write_text(TWO_QUEUES, encoding="utf-8")
+    assert weir("run", "two.yaml", "--method", "sim", "--no-report").code == 0
+    ran = weir("show", "runs/two", "-m", "class.share[class: rest]")
+    assert ran.code == 0, ran
+    values = dict(re.findall(r"^(fifo|drr) +(\S+)", ran.out, re.MULTILINE))
+    assert values["fifo"] == "-"
+    assert float(values["drr"]) > 0.5
+    assert weir("show", "runs/two", "-m", "class.share[class: none]").code == 2
+
+
 def test_repeats_of_a_plan_without_randomness_are_told(weir: Weir, here: Path) -> None:
     """Without random losses, with exact clocks and immediate answers, every seed gives the same."""
     text = dumbbell("repeat: 2\n", access="rate: 100Mbps", transport="cc: reno, processing: 0s")

@@ -130,7 +130,14 @@ def _column(run: Run, text: str, phase: str | None, level: float) -> list[Column
         )
     if reference.factors:
         return [expression_column(run, text, tabulate(run, text, phase=phase, level=level), phase)]
-    rows = compute(run, text, by=list(run.factors), phase=phase, level=level).to_dicts()
+    try:
+        rows = compute(run, text, by=list(run.factors), phase=phase, level=level).to_dicts()
+    except MetricError as error:
+        # Some cells may have it: a class, say, of one of the queues that are compared.
+        try:
+            return [expression_column(run, text, tabulate(run, text, phase=phase, level=level), phase)]
+        except MetricError:
+            raise error from None
     return metric_columns(rows, list(run.factors))
 
 
