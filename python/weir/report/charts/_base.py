@@ -196,18 +196,13 @@ def named(name: str) -> alt.NamedData:
     return alt.NamedData(name=name)
 
 
-def time_axis(
-    end_s: float, medium: Medium, *, title: str | None = "Time (s)", field: str = "time_s", labels: bool = True
-) -> alt.X:
-    """The x axis of every time series of a cell; on the page, the parameters tmin and tmax set the visible window.
-
-    A panel above another one with the same axis has no ``labels``.
-    """
+def time_axis(end_s: float, medium: Medium, *, title: str | None = "Time (s)", field: str = "time_s") -> alt.X:
+    """The x axis of every time series of a cell; on the page, the parameters tmin and tmax set the visible window."""
     domain: Any = alt.Scale(domain=[0, end_s], nice=False)
     if medium.page:
         low, high = alt.ExprRef(expr="tmin"), alt.ExprRef(expr="tmax")
         domain = alt.Scale(domainMin=low, domainMax=high, nice=False)
-    axis = alt.Axis(grid=False, tickCount=8 if medium.page else 6, labels=labels)
+    axis = alt.Axis(grid=False, tickCount=8 if medium.page else 6)
     return alt.X(f"{field}:Q", title=title, scale=domain, axis=axis)
 
 

@@ -104,7 +104,7 @@ def _spec(medium: Medium, end_s: float, order: tuple[str, ...], link: str, unit:
         alt.Chart(named("queue"))
         .mark_line(clip=True, interpolate="step-after", color=theme.NEUTRAL, strokeWidth=1)
         .encode(
-            x=time_axis(end_s, medium, title=None, labels=False),
+            x=time_axis(end_s, medium, title=None),
             y=alt.Y("value:Q", title=f"queue ({unit.label})", scale=value_scale(1), axis=alt.Axis(tickCount=3)),
             tooltip=tooltip(medium, ("time_s:Q", "Time (s)", ".9~g"), ("value:Q", f"queue ({unit.label})", ".4~g")),
         )
