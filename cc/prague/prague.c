@@ -171,9 +171,9 @@ static void prague_grow(struct sock *sk, struct prague *ca, u32 acked, u32 marke
 	ca->cwnd += div64_u64((prague_increase(sk, ca) * acked) << PRAGUE_BITS, max_t(u64, ca->cwnd, PRAGUE_ONE));
 }
 
-/* The window in a round-trip time; twice that in slow start. Packets count with their headers, where the pacer counts payload: a
- * window of them therefore leaves in a little less than a round trip, or the pacer would hold a packet of the window back for
- * ever, and a window that is never full does not grow. */
+/* The window in a round-trip time; twice that in slow start. Packets count with their headers, where the pacer counts
+ * payload: a window of them therefore leaves in a little less than a round trip, or the pacer would hold a packet of
+ * the window back for ever, and a window that is never full does not grow. */
 static void prague_pace(struct sock *sk, const struct prague *ca)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
