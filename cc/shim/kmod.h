@@ -206,7 +206,9 @@ static inline struct weir_probed *weir_probed_find(const struct sock *sk)
 {
 	struct weir_probed *found;
 
-	hash_for_each_possible_rcu(weir_probed_table, found, node, (unsigned long)sk) if (found->sk == sk) return found;
+	hash_for_each_possible_rcu (weir_probed_table, found, node, (unsigned long)sk)
+		if (found->sk == sk)
+			return found;
 	return NULL;
 }
 
