@@ -49,6 +49,7 @@
   }
 
   // ---- charts -----------------------------------------------------------------------------------------------------
+  const SPARE = 12;                                // a narrower panel may have wider numbers on its axis
   function setWidth(spec, width, columns, spacing) {
     if (spec.concat) {
       spec.columns = columns;
@@ -95,7 +96,7 @@
     const excess = Number(holder.querySelector("svg").getAttribute("width")) - outer;
     if (excess > 0 && !isGrid(item.spec)) {       // names on the axis take more room than numbers: known once drawn
       result.finalize();
-      result = await embed(holder, item, outer, Math.ceil(excess));
+      result = await embed(holder, item, outer, Math.ceil(excess) + SPARE);
     }
     live.set(figure, { result, item, outer });
     const cell = figure.closest(".cell");
