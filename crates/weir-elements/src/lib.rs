@@ -70,6 +70,7 @@ mod qdisc;
 mod red;
 mod registry;
 mod ring;
+mod sfq;
 mod step;
 mod tbf;
 #[cfg(test)]
