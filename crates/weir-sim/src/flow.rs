@@ -13,6 +13,7 @@ use crate::error::SimError;
 use crate::local_queue::LocalQueue;
 use crate::packet::{Kind, Packet};
 use crate::processing::Processing;
+use crate::sack_work::SackWork;
 
 /// The state of a flow.
 pub(crate) struct Flow {
@@ -25,6 +26,8 @@ pub(crate) struct Flow {
     pub first_link: usize,
     /// Processing times of the receiving host.
     pub processing: Option<Processing>,
+    /// The work of its sending host for selective acknowledgements, if it takes time.
+    pub work: Option<Box<SackWork>>,
     /// Whether the first link is evented, so that departures are not known at arrival.
     pub first_evented: bool,
     pub dscp: u8,
@@ -67,6 +70,7 @@ impl Flow {
             first_link: plan.path[0] as usize,
             first_evented: false,
             processing: None,
+            work: tcp.as_ref().and_then(|tcp| SackWork::of(&tcp.0)),
             dscp: plan.dscp,
             connection: None,
             connection_number: 0,
@@ -151,7 +155,8 @@ impl Flow {
     /// The next instant at which the application or the sender acts.
     #[inline]
     pub fn due(&self) -> Time {
-        let due = self.wake.min(self.application_due);
+        let work = self.work.as_ref().map_or(Time::MAX, |work| work.due());
+        let due = self.wake.min(self.application_due).min(work);
         match &self.connection {
             Some(connection) => due.min(connection.sender.deadline()),
             None => due,

@@ -17,6 +17,7 @@ mod flow;
 mod local_queue;
 mod packet;
 mod processing;
+mod sack_work;
 mod sacks;
 mod simulation;
 mod slab;

@@ -27,6 +27,7 @@ impl Simulation {
             return;
         }
         self.stop_writing(index);
+        self.process_waiting(index);
         self.on_sender_timer(index);
         let next = self.flows[index].application.client().filter(|client| client.active.is_none());
         if next.and_then(|client| client.next).is_some_and(|job| job.at <= self.now) {

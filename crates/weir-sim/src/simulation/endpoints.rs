@@ -9,6 +9,7 @@ use super::sending::Sending;
 use crate::connection::Connection;
 use crate::flow::Flow;
 use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, PUSH, Packet, RESENT, UDP_HEADERS, unwrap};
+use crate::sack_work::Arrived;
 
 /// Bytes of a SYN or SYN-ACK with its options.
 const SYN_BYTES: u32 = 60;
@@ -110,6 +111,40 @@ impl Simulation {
 
     #[inline]
     fn deliver_ack(&mut self, packet: Packet) {
+        if self.flows[packet.flow()].work.is_some() {
+            self.arrive_at_busy_host(packet);
+        } else {
+            self.process_ack(packet);
+        }
+    }
+
+    /// Processes an acknowledgement when the sending host has time for it.
+    #[cold]
+    fn arrive_at_busy_host(&mut self, packet: Packet) {
+        let index = packet.flow();
+        let Some(work) = &mut self.flows[index].work else { return };
+        match work.arrive(self.now, packet) {
+            Arrived::Now(packet) => self.process_ack(packet),
+            Arrived::Waits => {
+                let due = self.flows[index].due();
+                self.calendar.set_earlier(self.slots.senders + index as u32, due);
+            }
+            Arrived::Dropped(packet) => {
+                self.sacks.take(packet.sack());
+            }
+        }
+    }
+
+    /// Processes the acknowledgements that wait for a flow's sending host, as far as it has time.
+    pub(super) fn process_waiting(&mut self, index: usize) {
+        let now = self.now;
+        while let Some(packet) = self.flows[index].work.as_mut().and_then(|work| work.next(now)) {
+            self.process_ack(packet);
+        }
+    }
+
+    #[inline]
+    fn process_ack(&mut self, packet: Packet) {
         let index = packet.flow();
         let sack = self.sacks.take(packet.sack());
         let flow = &mut self.flows[index];
@@ -123,6 +158,9 @@ impl Simulation {
             echo: packet.echo(),
             tsecr: packet.stamp(),
         };
+        if let Some(work) = &mut flow.work {
+            work.begin(self.now, &ack, connection.sender.una());
+        }
         connection.sender.on_ack(self.now, &ack);
         if let Some(watch) = &mut self.watch {
             watch.acknowledged(self.now, index, packet.connection(), &connection.sender);

@@ -133,6 +133,9 @@ impl Simulation {
     /// Takes plain acknowledgements that come to the sender of a flow before `end` and before it is due, from the front of
     /// `packets`; returns their number.
     fn take_acks(&mut self, index: usize, packets: &[(Time, Packet)], end: u64) -> usize {
+        if self.flows[index].work.is_some() {
+            return 0;
+        }
         let Some(mut sending) = Sending::of(self, index) else { return 0 };
         let plain = sending.plain_ack();
         let (mut taken, mut now, mut rest) = (0, Time::ZERO, None);

@@ -21,6 +21,7 @@ mod inside;
 mod kinds;
 mod lookahead;
 mod pages;
+mod sack_cost;
 mod switch;
 mod timing;
 mod trace;

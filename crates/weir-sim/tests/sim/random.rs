@@ -182,7 +182,7 @@ pub fn tcp() -> impl Strategy<Value = Tcp> {
     (
         cc,
         switches,
-        select(vec![Stack::Linux, Stack::Linux26]),
+        select(vec![Stack::Linux, Stack::Linux26, Stack::Linux24]),
         select(vec![500u32, 1448, 1460]),
         1u32..11,
         buffer.clone(),
@@ -204,6 +204,9 @@ pub fn tcp() -> impl Strategy<Value = Tcp> {
             pacing: on[3],
             ack: if on[4] { Ack::Every } else { Ack::Delayed },
             processing_ns: if on[5] { 30_000 } else { 0 },
+            sack_cost_ns: if on[1] && on[5] { 20_000 } else { 0 },
+            backlog_packets: if on[4] { 20 } else { 0 },
+            unmoderated: on[3],
         })
 }
 

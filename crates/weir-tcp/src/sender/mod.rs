@@ -98,6 +98,8 @@ pub struct Sender {
     board: Scoreboard,
     phase: Phase,
     legacy: bool,
+    /// Congestion moderation: the window exceeds the flight by little after an unusual acknowledgement.
+    moderated: bool,
     sack: bool,
     timestamps: bool,
     ecn: bool,
@@ -162,7 +164,8 @@ impl Sender {
             cc,
             board: Scoreboard::new(),
             phase: Phase::Closed,
-            legacy: tcp.stack == Stack::Linux26,
+            legacy: tcp.stack != Stack::Linux,
+            moderated: tcp.stack != Stack::Linux && !tcp.unmoderated,
             sack: tcp.sack,
             timestamps: tcp.timestamps,
             ecn: tcp.ecn,
