@@ -69,6 +69,7 @@ _BEYOND = {
     "distributions",  # ranges and combinations
     "expect",
     "congestion-control-files",
+    "expect-classes",
     "expect-delays",
     "expect-flows",
     "flows",
