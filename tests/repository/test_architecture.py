@@ -135,12 +135,13 @@ CRATES = {
     "weir-run": set(),
     "weir-cc": set(),
     "weir-links": {"weir-elements", "weir-plan", "weir-run", "weir-units"},
+    "weir-switch": {"weir-elements", "weir-plan", "weir-run", "weir-units"},
     "weir-tcp": {"weir-cc", "weir-plan", "weir-units"},
     "weir-trace": {"weir-plan", "weir-units"},
     "weir-traffic": {"weir-plan", "weir-units"},
     "weir-sim": {
         *("weir-cc", "weir-elements", "weir-links", "weir-plan", "weir-run", "weir-tcp", "weir-trace", "weir-traffic"),
-        "weir-units",
+        *("weir-switch", "weir-units"),
     },
     "weir-protocol": {"weir-plan", "weir-run"},
 }

@@ -20,7 +20,6 @@ mod processing;
 mod sacks;
 mod simulation;
 mod slab;
-mod switch;
 mod telemetry;
 pub mod trace;
 mod watch;

@@ -15,7 +15,6 @@ mod prepare;
 mod regions;
 mod sending;
 mod slots;
-mod switch;
 
 use weir_links::{Calendar, Link, Routes, append_classes_sorted, append_sorted, mark_fused};
 use weir_plan::Plan;

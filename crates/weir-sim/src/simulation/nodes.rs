@@ -6,6 +6,7 @@
 
 use weir_plan::ChangeKind;
 use weir_run::{PortRow, Ports as Table};
+use weir_switch::Switch;
 use weir_units::Time;
 
 use super::Simulation;
@@ -31,13 +32,28 @@ pub(super) trait Node: Send + Sync {
 }
 
 /// A packet at a node.
-#[derive(Clone, Copy)]
-pub(super) struct Passing {
-    pub packet: Packet,
-    /// The link over which it arrived: its input port.
-    pub input: u32,
-    /// The next link of its route: its output port.
-    pub output: u32,
+pub(super) type Passing = weir_switch::Passing<Packet>;
+
+impl Node for Switch<Packet> {
+    fn arrive(&mut self, passing: Passing, ports: &mut Ports<'_>) {
+        Switch::arrive(self, passing, ports);
+    }
+
+    fn act(&mut self, ports: &mut Ports<'_>) {
+        Switch::act(self, ports);
+    }
+
+    fn due(&self) -> Time {
+        Switch::due(self)
+    }
+
+    fn packets(&self) -> u64 {
+        Switch::packets(self)
+    }
+
+    fn drain(&mut self, now: Time, rows: &mut Vec<PortRow>) {
+        Switch::drain(self, now, rows);
+    }
 }
 
 /// The ports of a node, while it acts.
@@ -45,33 +61,28 @@ pub(super) struct Ports<'a> {
     simulation: &'a mut Simulation,
 }
 
-impl Ports<'_> {
-    /// The current simulated time.
-    pub fn now(&self) -> Time {
+impl weir_switch::Ports<Packet> for Ports<'_> {
+    fn now(&self) -> Time {
         self.simulation.now
     }
 
-    /// The instant at which `output` becomes idle; not before now. While the rate of the link is 0, the instant to ask
-    /// again.
-    pub fn idle_from(&self, output: u32) -> Time {
+    fn idle_from(&self, output: u32) -> Time {
         self.simulation.links[output as usize].drained(self.simulation.now)
     }
 
-    /// Forwards a packet to the link of its output port.
-    pub fn forward(&mut self, passing: Passing) {
+    fn forward(&mut self, passing: Passing) {
         self.simulation.enter(passing.output, passing.packet, self.simulation.now);
     }
 
-    /// Drops a packet; table `links` counts it at its output port.
-    pub fn drop(&mut self, passing: Passing) {
+    /// Table `links` counts the packet at its output port.
+    fn drop(&mut self, passing: Passing) {
         let Simulation { links, lost, now, .. } = &mut *self.simulation;
         links[passing.output as usize].refuse(*now, passing.packet, lost);
         self.simulation.account_losses(passing.output, self.simulation.now);
     }
 
-    /// Gives the transmitter of the link of an input port another rate, from its next packet on; 0 stops it. Table
-    /// `events` has a row.
-    pub fn throttle(&mut self, input: u32, rate_bps: u64) {
+    /// Table `events` has a row.
+    fn throttle(&mut self, input: u32, rate_bps: u64) {
         let now = self.simulation.now;
         self.simulation.telemetry.pause(now, input, rate_bps == 0);
         if self.simulation.links[input as usize].change(now, &ChangeKind::Rate { rate_bps }) {

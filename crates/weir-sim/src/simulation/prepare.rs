@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use weir_cc::Algorithm;
 use weir_links::{Calendar, Link, Routes, build_links};
 use weir_plan::{Plan, Transport};
+use weir_switch::Switch;
 use weir_tcp::{Sender, header_bytes};
 use weir_units::{Stream, Time};
 
 use super::nodes::Node;
 use super::slots::Slots;
-use super::switch::Switch;
 use crate::error::SimError;
 use crate::flow::Flow;
 use crate::packet::{MAX_FLOWS, Packet, UDP_HEADERS};

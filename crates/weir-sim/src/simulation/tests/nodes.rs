@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use weir_plan::{Flow, NodeKind, Plan, Source};
 use weir_run::Tables;
+use weir_switch::Ports as _;
 use weir_units::Time;
 
 use super::common::{CONTROL, MS, S, add_flow, cbr, close, droptail, dumbbell, goodput, tcp, udp};

@@ -1,31 +1,59 @@
-//! A switch as a node with state: ports, memory, arbiter, PAUSE.
+//! A switch between the links of a plan.
 
 use std::collections::VecDeque;
 
-use weir_elements::Packet as _;
+use weir_elements::Packet;
 use weir_plan::{Plan, Switch as SwitchPlan};
 use weir_run::PortRow;
 use weir_units::{Stream, Time};
 
-use super::nodes::{Node, Passing, Ports};
-use crate::packet::Packet;
-use crate::switch::arbiter::Arbiter;
-use crate::switch::matching::Matching;
-use crate::switch::memory::Memory;
-use crate::switch::meter::Meter;
-use crate::switch::queues::{Held, Queues};
+use crate::arbiter::Arbiter;
+use crate::matching::Matching;
+use crate::memory::Memory;
+use crate::meter::Meter;
+use crate::queues::{Held, Queues};
+
+/// A packet at a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Passing<P> {
+    /// The packet.
+    pub packet: P,
+    /// The link over which it arrived: its input port.
+    pub input: u32,
+    /// The next link of its route: its output port.
+    pub output: u32,
+}
+
+/// What a driver does for a switch while it acts.
+pub trait Ports<P> {
+    /// The current instant.
+    fn now(&self) -> Time;
+
+    /// The instant at which the link `output` becomes idle; not before now. While the rate of the link is 0, the instant
+    /// to ask again.
+    fn idle_from(&self, output: u32) -> Time;
+
+    /// Forwards a packet to the link of its output port.
+    fn forward(&mut self, passing: Passing<P>);
+
+    /// Drops a packet.
+    fn drop(&mut self, passing: Passing<P>);
+
+    /// Gives the transmitter of the link of an input port another rate, bit/s, from its next packet on; 0 stops it.
+    fn throttle(&mut self, input: u32, rate_bps: u64);
+}
 
 /// A switch of a plan.
-pub(super) struct Switch {
+pub struct Switch<P> {
     inputs: Vec<Input>,
-    outputs: Vec<Output>,
+    outputs: Vec<Output<P>>,
     /// By link: its number among the input ports, and among the output ports.
     input_of: Vec<u16>,
     output_of: Vec<u16>,
     memory: Memory,
     resume_bytes: u64,
     matching: Option<Matching>,
-    fabric: Option<Fabric>,
+    fabric: Option<Fabric<P>>,
     pause: Option<PauseControl>,
     meter: Option<Meter>,
     packets: u64,
@@ -42,27 +70,27 @@ struct Input {
     bytes: u64,
 }
 
-struct Output {
+struct Output<P> {
     link: u32,
-    queues: Queues,
+    queues: Queues<P>,
     /// For arbiters that choose for each output alone.
     arbiter: Option<Arbiter>,
     due: Time,
 }
 
 /// The time that packets spend before they enter the memory.
-struct Fabric {
+struct Fabric<P> {
     jitter_ns: u64,
     stream: Stream,
     /// By input: packets under way, with their output and the end of their time.
-    under_way: Vec<VecDeque<(Time, Packet, u16)>>,
+    under_way: Vec<VecDeque<(Time, P, u16)>>,
     /// By input: the end of the last packet's time.
     last: Vec<Time>,
 }
 
-impl Fabric {
+impl<P> Fabric<P> {
     /// The next packet of an input whose time is over, with its output.
-    fn next(&mut self, now: Time, input: usize) -> Option<(Packet, u16)> {
+    fn next(&mut self, now: Time, input: usize) -> Option<(P, u16)> {
         let (at, ..) = self.under_way[input].front()?;
         if *at > now {
             return None;
@@ -122,9 +150,9 @@ impl PauseControl {
 /// No port.
 const NONE: u16 = u16::MAX;
 
-impl Switch {
+impl<P: Packet + Copy> Switch<P> {
     /// The switch at node `number` of the plan.
-    pub fn new(plan: &Plan, number: u32, switch: &SwitchPlan) -> Switch {
+    pub fn new(plan: &Plan, number: u32, switch: &SwitchPlan) -> Switch<P> {
         let ports = |of: fn(&weir_plan::Link) -> u32| -> Vec<u32> {
             (0..).zip(&plan.links).filter(|(_, link)| of(link) == number).map(|(index, _)| index).collect()
         };
@@ -147,7 +175,7 @@ impl Switch {
         let fabric = (switch.jitter_ns > 0).then(|| Fabric {
             jitter_ns: switch.jitter_ns,
             stream: stream("jitter"),
-            under_way: vec![VecDeque::new(); ins.len()],
+            under_way: ins.iter().map(|_| VecDeque::new()).collect(),
             last: vec![Time::ZERO; ins.len()],
         });
         Switch {
@@ -168,7 +196,7 @@ impl Switch {
     }
 
     /// Takes a packet into the memory, or drops it.
-    fn admit(&mut self, packet: Packet, input: u16, output: u16, ports: &mut Ports<'_>) {
+    fn admit(&mut self, packet: P, input: u16, output: u16, ports: &mut impl Ports<P>) {
         let (now, to) = (ports.now(), &mut self.outputs[usize::from(output)]);
         let (queue, wire) = (to.queues.of(input), to.queues.wire(&packet));
         let held = to.queues.bytes(queue);
@@ -202,7 +230,7 @@ impl Switch {
     }
 
     /// Forwards the first packet of a queue of an output that is idle.
-    fn serve(&mut self, output: usize, queue: usize, ports: &mut Ports<'_>) {
+    fn serve(&mut self, output: usize, queue: usize, ports: &mut impl Ports<P>) {
         let now = ports.now();
         let from = &mut self.outputs[output];
         let before = from.queues.bytes(queue);
@@ -225,7 +253,7 @@ impl Switch {
     }
 
     /// Serves the outputs that are due, each by its own arbiter.
-    fn serve_alone(&mut self, ports: &mut Ports<'_>) {
+    fn serve_alone(&mut self, ports: &mut impl Ports<P>) {
         let now = ports.now();
         for output in 0..self.outputs.len() {
             let port = &mut self.outputs[output];
@@ -245,7 +273,7 @@ impl Switch {
     }
 
     /// Serves the pairs of ports that the matching arbiter finds.
-    fn serve_matched(&mut self, ports: &mut Ports<'_>) {
+    fn serve_matched(&mut self, ports: &mut impl Ports<P>) {
         let Some(mut matching) = self.matching.take() else { return };
         let now = ports.now();
         let (mut inputs, mut outputs) = std::mem::take(&mut self.free);
@@ -266,9 +294,9 @@ impl Switch {
     }
 
     /// Sets the instants at which outputs with packets are matched again.
-    fn rematch(&mut self, ports: &Ports<'_>) {
+    fn rematch(&mut self, ports: &impl Ports<P>) {
         let now = ports.now();
-        let idle = |output: &Output| ports.idle_from(output.link);
+        let idle = |output: &Output<P>| ports.idle_from(output.link);
         // With few rounds a free pair may be left over: it is matched when another one becomes free.
         let others = self.inputs.iter().map(|input| input.free_from).filter(|at| *at > now).min();
         let later = others.unwrap_or(Time::MAX);
@@ -288,10 +316,9 @@ impl Switch {
         let pause = self.pause.as_ref().map_or(Time::MAX, PauseControl::due);
         self.due = outputs.min(fabric).min(pause);
     }
-}
 
-impl Node for Switch {
-    fn arrive(&mut self, passing: Passing, ports: &mut Ports<'_>) {
+    /// A packet has arrived.
+    pub fn arrive(&mut self, passing: Passing<P>, ports: &mut impl Ports<P>) {
         let now = ports.now();
         if let Some(meter) = &mut self.meter {
             meter.roll(now);
@@ -309,7 +336,8 @@ impl Node for Switch {
         fabric.under_way[usize::from(input)].push_back((*last, passing.packet, output));
     }
 
-    fn act(&mut self, ports: &mut Ports<'_>) {
+    /// The instant of [`due`](Switch::due) has come. All packets that arrive at this instant have arrived.
+    pub fn act(&mut self, ports: &mut impl Ports<P>) {
         let now = ports.now();
         if let Some(meter) = &mut self.meter {
             meter.roll(now);
@@ -331,15 +359,19 @@ impl Node for Switch {
         self.find_due();
     }
 
-    fn due(&self) -> Time {
+    /// The instant at which the switch acts next, unless a packet arrives before; [`Time::MAX`] for none. To be asked
+    /// after each call.
+    pub fn due(&self) -> Time {
         self.due
     }
 
-    fn packets(&self) -> u64 {
+    /// Packets in the switch.
+    pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    fn drain(&mut self, now: Time, rows: &mut Vec<PortRow>) {
+    /// Moves the rows of table `ports` in the intervals that end by `now` to `rows`.
+    pub fn drain(&mut self, now: Time, rows: &mut Vec<PortRow>) {
         if let Some(meter) = &mut self.meter {
             meter.drain(now, rows);
         }

@@ -2,20 +2,18 @@
 
 use std::collections::VecDeque;
 
-use weir_elements::Packet as _;
-
-use crate::packet::Packet;
+use weir_elements::Packet;
 
 /// A packet in the memory, with the number of its input port.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    pub packet: Packet,
+pub(crate) struct Held<P> {
+    pub packet: P,
     pub input: u16,
 }
 
 /// The queues of an output port: one, or one for each input port.
-pub(crate) struct Queues {
-    queues: Vec<VecDeque<Held>>,
+pub(crate) struct Queues<P> {
+    queues: Vec<VecDeque<Held<P>>>,
     bytes: Vec<u64>,
     /// By queue: whether the last packet that came was dropped.
     pub full: Vec<bool>,
@@ -24,11 +22,11 @@ pub(crate) struct Queues {
     overhead: u64,
 }
 
-impl Queues {
-    pub fn new(queues: usize, overhead_bytes: u32) -> Queues {
+impl<P: Packet> Queues<P> {
+    pub fn new(queues: usize, overhead_bytes: u32) -> Queues<P> {
         let overhead = u64::from(overhead_bytes);
         Queues {
-            queues: vec![VecDeque::new(); queues],
+            queues: (0..queues).map(|_| VecDeque::new()).collect(),
             bytes: vec![0; queues],
             full: vec![false; queues],
             waiting: 0,
@@ -41,7 +39,7 @@ impl Queues {
         if self.queues.len() == 1 { 0 } else { usize::from(input) }
     }
 
-    pub fn wire(&self, packet: &Packet) -> u64 {
+    pub fn wire(&self, packet: &P) -> u64 {
         u64::from(packet.ip_bytes()) + self.overhead
     }
 
@@ -73,14 +71,14 @@ impl Queues {
         self.queues[queue].front().map(|held| self.wire(&held.packet))
     }
 
-    pub fn push(&mut self, queue: usize, held: Held) {
+    pub fn push(&mut self, queue: usize, held: Held<P>) {
         self.bytes[queue] += self.wire(&held.packet);
         self.waiting += 1;
         self.queues[queue].push_back(held);
     }
 
     /// The first packet of a queue that has one.
-    pub fn pop(&mut self, queue: usize) -> Held {
+    pub fn pop(&mut self, queue: usize) -> Held<P> {
         let Some(held) = self.queues[queue].pop_front() else {
             unreachable!("an arbiter chooses a queue with packets")
         };

@@ -1,9 +1,10 @@
 //! Arbiters that choose for each output port alone.
 
+use weir_elements::Packet;
 use weir_plan::{Arbiter as Plan, Hold};
 use weir_units::{Stream, Time};
 
-use super::queues::Queues;
+use crate::queues::Queues;
 
 /// Bytes of a weight of 1, as a fraction.
 const SCALE: u64 = 1 << 20;
@@ -42,7 +43,7 @@ impl Arbiter {
     }
 
     /// The queue to serve, one with packets. Some queue has one.
-    pub fn choose(&mut self, now: Time, queues: &Queues) -> usize {
+    pub fn choose<P: Packet>(&mut self, now: Time, queues: &Queues<P>) -> usize {
         match self {
             Arbiter::Fifo => 0,
             Arbiter::RoundRobin { next } => take_turn(next, queues),
@@ -59,7 +60,7 @@ impl Arbiter {
     }
 }
 
-fn take_turn(next: &mut usize, queues: &Queues) -> usize {
+fn take_turn<P: Packet>(next: &mut usize, queues: &Queues<P>) -> usize {
     let Some(queue) = queues.next(*next) else { unreachable!("an arbiter is asked while a packet waits") };
     *next = queue + 1;
     queue
@@ -83,7 +84,7 @@ impl Fair {
         self.tags[queue] = self.tags[queue].max(self.now) + wire * SCALE / self.weights[queue];
     }
 
-    fn choose(&self, queues: &Queues) -> usize {
+    fn choose<P: Packet>(&self, queues: &Queues<P>) -> usize {
         let backlogged = (0..queues.len()).filter(|queue| queues.has(*queue));
         let Some(queue) = backlogged.min_by_key(|queue| self.tags[*queue]) else {
             unreachable!("an arbiter is asked while a packet waits")
@@ -110,7 +111,7 @@ pub(crate) struct Burst {
 }
 
 impl Burst {
-    fn choose(&mut self, now: Time, queues: &Queues) -> usize {
+    fn choose<P: Packet>(&mut self, now: Time, queues: &Queues<P>) -> usize {
         if self.favoured.is_none() || now >= self.until {
             self.favoured = Some(self.another(queues));
             self.until = Time(now.0.saturating_add(self.draw()));
@@ -122,7 +123,7 @@ impl Burst {
     }
 
     /// Another queue with packets, at random; the present one if no other has any.
-    fn another(&mut self, queues: &Queues) -> usize {
+    fn another<P: Packet>(&mut self, queues: &Queues<P>) -> usize {
         let others = || (0..queues.len()).filter(|queue| queues.has(*queue) && Some(*queue) != self.favoured);
         let count = others().count() as u64;
         if count == 0 {
@@ -150,15 +151,14 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Kind, Packet};
-    use crate::switch::queues::Held;
+    use crate::packets::Sized;
+    use crate::queues::Held;
 
     /// Packets that each queue sends of 3000, while all have packets; `bytes` are their sizes.
     fn shares(plan: &Plan, weights: &[u64], bytes: &[u32]) -> Vec<u32> {
         let mut arbiter = Arbiter::new(plan, weights.iter().copied(), || Stream::new(1, "test")).expect("it is alone");
         let mut queues = Queues::new(bytes.len(), 0);
-        let packet =
-            |input: usize| Held { packet: Packet::new(Kind::Datagram, 0, 0, bytes[input], 0, 0), input: input as u16 };
+        let packet = |input: usize| Held { packet: Sized(bytes[input]), input: input as u16 };
         for (input, size) in bytes.iter().enumerate() {
             arbiter.backlogged(input, u64::from(*size));
             queues.push(input, packet(input));
