@@ -6,7 +6,10 @@ use std::net::IpAddr;
 use weir_plan::{Sender, Source};
 use weir_protocol::Job;
 
-use crate::frame::Frame;
+use weir_units::Time;
+
+use crate::frame::{Frame, VNET_BYTES};
+use crate::stations::Stations;
 
 /// The way of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub struct Way {
     pub route: u32,
     /// Its flow; `None` for packets that belong to no flow of the plan.
     pub flow: Option<u32>,
+    /// Whether copies go to all other ports of the switch.
+    pub flooded: bool,
 }
 
 /// The hosts of a job and the routes between them.
@@ -27,6 +32,8 @@ pub struct Directory {
     between: BTreeMap<(u32, IpAddr), u32>,
     /// By sending host: the only route of a bridge.
     bridged: Option<Vec<u32>>,
+    /// Of a switch: the stations behind its ports.
+    stations: Option<Stations>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +70,7 @@ impl Directory {
             let port_at_sender = matches!(&flow.source, Source::Command(programs) if programs.sender == Sender::Peer);
             flows.push(Ends { from, to, from_address, to_address, has_reverse, port_at_sender });
         }
-        Directory { first_port: job.first_port, flows, between, bridged: None }
+        Directory { first_port: job.first_port, flows, between, bridged: None, stations: None }
     }
 
     /// Creates a directory for two devices, bridged by the first flow of a plan: each one's packets go to the other.
@@ -75,10 +82,28 @@ impl Directory {
         Directory { bridged: Some(routes), ..directory }
     }
 
-    /// The way of a packet from `host`; `None` without a route.
+    /// Creates a directory for the ports of a switch: it learns where stations are.
+    pub fn switch(job: &Job) -> Directory {
+        Directory { stations: Some(Stations::new(job)), ..Directory::new(job) }
+    }
+
+    /// Forgets what it has learned.
+    pub fn forget(&mut self) {
+        self.stations.iter_mut().for_each(Stations::forget);
+    }
+
+    /// The way of a frame that `host` sends at `at`; `None` without a route. `bytes` begin with the virtio header.
+    pub fn find(&mut self, at: Time, host: u32, frame: &Frame, bytes: &[u8]) -> Option<Way> {
+        match &mut self.stations {
+            Some(stations) => stations.way(at, host, &bytes[VNET_BYTES.min(bytes.len())..]),
+            None => self.way(host, frame),
+        }
+    }
+
+    /// The way of a packet from `host` by its IP addresses and ports; `None` without a route.
     pub fn way(&self, host: u32, frame: &Frame) -> Option<Way> {
         if let Some(routes) = &self.bridged {
-            return Some(Way { route: routes[host as usize], flow: None });
+            return Some(Way { route: routes[host as usize], flow: None, flooded: false });
         }
         let (_, destination) = frame.addresses?;
         if let Some((source_port, destination_port)) = frame.ports {
@@ -87,7 +112,7 @@ impl Directory {
                 return Some(way);
             }
         }
-        self.between.get(&(host, destination)).map(|&route| Way { route, flow: None })
+        self.between.get(&(host, destination)).map(|&route| Way { route, flow: None, flooded: false })
     }
 
     /// The way of a packet from `host` to `destination`, to or from the port of a flow.
@@ -96,10 +121,10 @@ impl Directory {
         let ends = self.ends(flow);
         let (forward, backward) = ((ends.from, ends.to_address), (ends.to, ends.from_address));
         if to_port != ends.port_at_sender {
-            ((host, destination) == forward).then_some(Way { route: 2 * flow, flow: Some(flow) })
+            ((host, destination) == forward).then_some(Way { route: 2 * flow, flow: Some(flow), flooded: false })
         } else {
             let is_its = ends.has_reverse && (host, destination) == backward;
-            is_its.then_some(Way { route: 2 * flow + 1, flow: Some(flow) })
+            is_its.then_some(Way { route: 2 * flow + 1, flow: Some(flow), flooded: false })
         }
     }
 

@@ -239,6 +239,9 @@ impl Engine {
         if let Some(classes) = records.classes {
             self.reporter.table("classes", classes.into_columns());
         }
+        if let Some(ports) = records.ports {
+            self.reporter.table("ports", ports.into_columns());
+        }
         self.reporter.table("delays", records.delays.into_columns());
         self.reporter.table("delay_bins", records.delay_bins.into_columns());
         self.reporter.table("events", records.events.into_columns());

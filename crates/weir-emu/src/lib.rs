@@ -15,6 +15,7 @@ pub mod piece;
 pub mod pool;
 mod room;
 pub mod stamps;
+pub mod stations;
 mod tracer;
 pub mod train;
 

@@ -65,15 +65,16 @@ fn read_job(input: &mut impl BufRead) -> Result<Job, String> {
     if job.plan.flows.is_empty() {
         return Err("job.plan.flows: without a flow there is no route".to_owned());
     }
-    if let Some(node) = job.plan.nodes.iter().find(|node| node.switch.is_some()) {
-        return Err(format!("job.plan.nodes: {} is a switch; the emulator has routers only", node.name));
-    }
     Ok(job)
 }
 
 fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Result<()> {
-    let (link, directory) =
-        if options.bridge { (Link::Ethernet, Directory::bridge(&job)) } else { (Link::Ip, Directory::new(&job)) };
+    let is_switch = job.plan.nodes.iter().any(|node| node.switch.is_some());
+    let (link, directory) = match (options.bridge, is_switch) {
+        (true, true) => (Link::Ethernet, Directory::switch(&job)),
+        (true, false) => (Link::Ethernet, Directory::bridge(&job)),
+        (false, _) => (Link::Ip, Directory::new(&job)),
+    };
     let opening = Opening { link, offloads: options.offloads, taps: options.stamps && !stands_still() };
     let devices: Vec<Device> =
         job.hosts.iter().map(|host| Device::open(host, opening, job.hosts.len())).collect::<io::Result<_>>()?;

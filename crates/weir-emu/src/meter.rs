@@ -89,6 +89,7 @@ impl Meter {
             ("dropped_packets", network.dropped_packets),
             ("marked_packets", network.marked_packets),
             ("unrouted_packets", network.unrouted_packets),
+            ("flooded_packets", network.flooded_packets),
             ("memory_drops", network.memory_frames),
             ("malformed_frames", self.malformed_frames),
             ("write_failures", self.write_failures),

@@ -5,6 +5,8 @@
 //! delay see what a network sees. All instants are *logical*: a departure depends on arrivals and elements, never on
 //! the instant at which the driver processes it.
 
+mod nodes;
+
 use std::collections::VecDeque;
 
 use weir_elements::Packet as _;
@@ -14,7 +16,7 @@ use weir_links::{
 };
 use weir_plan::{Change, ChangeKind, Limit, Plan};
 use weir_protocol::Job;
-use weir_run::{Classes, Column, DelayBins, Delays, EventKind, EventRow, Events, Links};
+use weir_run::{Classes, Column, DelayBins, Delays, EventKind, EventRow, Events, Links, Ports};
 use weir_trace::{Observer, TraceRecord};
 use weir_units::{Dur, Time};
 
@@ -22,6 +24,7 @@ use crate::directory::{Directory, Way};
 use crate::frame::{Frame, VNET_BYTES};
 use crate::gather::{Delivery, Gather};
 use crate::ledger::Ledger;
+use crate::network::nodes::Nodes;
 use crate::pool::Pool;
 use crate::room;
 use crate::tracer::Tracer;
@@ -65,8 +68,10 @@ pub struct Statistics {
     pub dropped_packets: u64,
     /// Packets that a link marked.
     pub marked_packets: u64,
-    /// Packets without a route.
+    /// Packets without a route; those that a switch does not forward.
     pub unrouted_packets: u64,
+    /// Packets of which a switch made a copy for each other port.
+    pub flooded_packets: u64,
     /// Frames dropped because the memory was full.
     pub memory_frames: u64,
     /// Events of links.
@@ -80,11 +85,13 @@ pub struct Records {
     pub links: Links,
     /// Table `classes`; none if no recorded queue has classes.
     pub classes: Option<Classes>,
+    /// Table `ports`; none without a switch.
+    pub ports: Option<Ports>,
     /// Table `delays`.
     pub delays: Delays,
     /// Table `delay_bins`.
     pub delay_bins: DelayBins,
-    /// Table `events`: changes of links.
+    /// Table `events`: changes of links, PAUSE.
     pub events: Events,
     /// Tables `drops`, `marks` and, if requested, `bins`.
     pub ledgers: Vec<(&'static str, Vec<(&'static str, Column)>)>,
@@ -94,17 +101,20 @@ pub struct Records {
 struct Slots {
     transmitters: u32,
     pipes: u32,
+    nodes: u32,
     hosts: u32,
     count: u32,
 }
 
 impl Slots {
-    fn new(links: usize, hosts: usize) -> Slots {
+    fn new(links: usize, nodes: usize, hosts: usize) -> Slots {
         // Transmitters before arrivals: a packet that begins transmission frees space for one that arrives then.
         let transmitters = CHANGES + 1;
         let pipes = transmitters + links as u32;
-        let hosts_at = pipes + links as u32;
-        Slots { transmitters, pipes, hosts: hosts_at, count: hosts_at + hosts as u32 }
+        // Switches after arrivals: an arbiter chooses among all packets of an instant.
+        let nodes_at = pipes + links as u32;
+        let hosts_at = nodes_at + nodes as u32;
+        Slots { transmitters, pipes, nodes: nodes_at, hosts: hosts_at, count: hosts_at + hosts as u32 }
     }
 }
 
@@ -116,6 +126,7 @@ pub struct Network {
     slots: Slots,
     calendar: Calendar,
     links: Vec<Link<Segment>>,
+    nodes: Nodes,
     routes: Routes,
     /// By host of the job: its network cards, the first links of its routes.
     cards: Vec<Vec<u32>>,
@@ -148,8 +159,10 @@ impl Network {
 
     fn with_pool(job: &Job, directory: Directory, options: Options, pool: Pool) -> Network {
         let plan = with_patient_cards(&job.plan);
-        let slots = Slots::new(plan.links.len(), job.hosts.len());
+        let nodes = Nodes::new(&plan);
+        let slots = Slots::new(plan.links.len(), nodes.len(), job.hosts.len());
         let mut links = build_links(&plan);
+        (0..).zip(&mut links).for_each(|(index, link)| link.behind_node = nodes.is_behind(index));
         room::reserve(&plan.links, &mut links);
         mark_fused(&plan, &mut links);
         let interval = if plan.measure.links_ns > 0 { plan.measure.links_ns } else { DEFAULT_BIN_NS };
@@ -161,6 +174,7 @@ impl Network {
             routes: Routes::new(&plan, &links),
             cards: cards(job),
             links,
+            nodes,
             directory,
             lost: Vec::new(),
             next_change: 0,
@@ -178,6 +192,7 @@ impl Network {
             trains: Trains::new(pool),
             plan,
         };
+        network.find_floods();
         network.schedule_change();
         network
     }
@@ -186,7 +201,8 @@ impl Network {
     pub fn restart(&mut self, job: &Job) {
         self.trains.clear();
         let pool = std::mem::replace(&mut self.trains.pool, Pool::new(0));
-        let directory = std::mem::take(&mut self.directory);
+        let mut directory = std::mem::take(&mut self.directory);
+        directory.forget();
         *self = Network::with_pool(job, directory, self.options, pool);
     }
 
@@ -212,7 +228,7 @@ impl Network {
         let packets = frame.packets();
         self.statistics.frames += 1;
         self.statistics.packets += u64::from(packets);
-        let Some(way) = self.directory.way(host, frame) else {
+        let Some(way) = self.directory.find(at, host, frame, &scratch[..len]) else {
             self.statistics.unrouted_packets += u64::from(packets);
             return self.trains.pool.unused(scratch);
         };
@@ -237,9 +253,11 @@ impl Network {
 
     fn send(&mut self, at: Time, way: Way, frame: &Frame, train: u32) {
         let (place, hash) = (self.routes.start(way.route), flow_hash(way));
+        self.statistics.flooded_packets += if way.flooded { u64::from(frame.packets()) } else { 0 };
         for index in 0..frame.packets() {
             let segment = Segment::new(train, index as u16, frame, place, hash);
-            self.pass(at, segment, Time::MAX);
+            let segment = if way.flooded { segment.flooded() } else { segment };
+            self.pass(at, segment, None, Time::MAX);
         }
     }
 
@@ -297,6 +315,7 @@ impl Network {
         }
         let mut records = Records { events: std::mem::take(&mut self.events), ..Records::default() };
         append_sorted(rows, &mut records.links);
+        records.ports = self.drain_ports(now);
         if self.links.iter().any(Link::has_classes) {
             append_classes_sorted(class_rows, records.classes.insert(Classes::default()));
         }
@@ -324,6 +343,8 @@ impl Network {
             let host = slot - slots.hosts;
             self.calendar.set(slot, Time::MAX);
             self.ready.extend(self.gather.expire(host, self.now));
+        } else if slot >= slots.nodes {
+            self.act_at_node(slot - slots.nodes);
         } else if slot >= slots.pipes {
             self.on_arrival(slot - slots.pipes);
         } else if slot >= slots.transmitters {
@@ -339,14 +360,16 @@ impl Network {
         let Some(packet) = pipe.pop() else { unreachable!("a pipe is due only while it holds a packet") };
         let next = pipe.next();
         self.calendar.set(self.slots.pipes + link, next);
-        self.pass(self.now, packet.hopped(), next);
+        self.pass(self.now, packet.hopped(), Some(link), next);
     }
 
-    /// Moves a packet into the next link or its host; the next packet of its link arrives at `next`.
-    fn pass(&mut self, at: Time, packet: Segment, next: Time) {
-        match self.routes.stop(packet.place) {
-            Stop::Link(link) | Stop::Fused(link) | Stop::Node(link) => self.enter(link, packet, at),
-            Stop::End(route) => self.arrive(at, route, packet, next),
+    /// Moves a packet into the next link, a switch or its host; the next packet of the link that it comes from arrives
+    /// at `next`.
+    fn pass(&mut self, at: Time, packet: Segment, from: Option<u32>, next: Time) {
+        match (self.routes.stop(packet.place), from) {
+            (Stop::Node(link), Some(input)) => self.arrive_at_node(packet, input, link),
+            (Stop::Link(link) | Stop::Fused(link) | Stop::Node(link), _) => self.enter(link, packet, at),
+            (Stop::End(route), _) => self.arrive(at, route, packet, next),
         }
     }
 

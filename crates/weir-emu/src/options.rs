@@ -34,7 +34,8 @@ weir-emu: emulates the links of a plan between network devices
 
 Reads a job from standard input and writes tables to standard output; see crates/weir-run.
 
-  --bridge            the hosts' devices are two interfaces; all that one receives goes to the other
+  --bridge            the hosts' devices are interfaces: two, and all that one receives goes to the other, or those at
+                      the ports of the plan's switch, which learns Ethernet addresses
   --no-offloads       the hosts send packets of the MTU only, complete
   --capture FILE      write the headers of all that the sending hosts see, as pcap
   --trace SENDERS RECEIVERS PACKETS

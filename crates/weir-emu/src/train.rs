@@ -15,6 +15,7 @@ const CE: u8 = 4;
 /// The mark was counted.
 const COUNTED: u8 = 8;
 const ECT_1: u8 = 16;
+const FLOODED: u8 = 32;
 
 /// One packet of a train, as links process it. A single packet is a train of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,24 @@ impl Segment {
     /// The same packet, one place further on its route.
     pub fn hopped(mut self) -> Segment {
         self.place += 1;
+        self
+    }
+
+    /// The same packet, of which a switch makes a copy for each other port.
+    pub fn flooded(mut self) -> Segment {
+        self.flags |= FLOODED;
+        self
+    }
+
+    /// Whether a switch makes copies of it.
+    pub fn is_flooded(&self) -> bool {
+        self.flags & FLOODED != 0
+    }
+
+    /// A copy at this place of a route.
+    pub fn alone_at(mut self, place: u32) -> Segment {
+        self.place = place;
+        self.flags &= !FLOODED;
         self
     }
 
@@ -107,7 +126,7 @@ pub struct Train {
     /// The instant at which its host handed it to its device.
     pub sent: Time,
     /// Number of its packets under way.
-    alive: u16,
+    alive: u32,
 }
 
 /// The trains under way.
@@ -127,7 +146,7 @@ impl Trains {
 
     /// Adds a train; returns its place.
     pub fn add(&mut self, buffer: Buffer, frame: Frame, flow: u32, counts: bool, sent: Time) -> u32 {
-        let train = Train { buffer, frame, flow, counts, sent, alive: frame.packets() as u16 };
+        let train = Train { buffer, frame, flow, counts, sent, alive: frame.packets() };
         match self.free.pop() {
             Some(place) => {
                 self.slots[place as usize] = Some(train);
@@ -156,10 +175,15 @@ impl Trains {
         self.slots[place as usize].as_mut().expect("a packet keeps its train")
     }
 
+    /// Records that a switch made `copies` of a packet of the train.
+    pub fn share(&mut self, place: u32, copies: u32) {
+        self.get_mut(place).alive += copies;
+    }
+
     /// Records that `packets` of the train have left; the last one frees the train's memory.
     pub fn release(&mut self, place: u32, packets: u16) {
         let train = self.get_mut(place);
-        train.alive -= packets;
+        train.alive -= u32::from(packets);
         if train.alive == 0 {
             let train = self.slots[place as usize].take().expect("it was there");
             self.pool.free(train.buffer);

@@ -4,4 +4,5 @@ mod common;
 mod frames;
 mod links;
 mod simulator;
+mod switch;
 mod trains;

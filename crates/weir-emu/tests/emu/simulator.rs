@@ -2,7 +2,7 @@
 //! fate at the same nanosecond.
 
 use weir_elements::{Members, WrrClass};
-use weir_emu::frame::TCP;
+use weir_emu::frame::{TCP, UDP};
 use weir_plan::{
     Ack, CodelParams, CodelQueue, Delay, DroptailQueue, FqCodelQueue, Limit, Loss, Mark, Node, NodeKind, PieQueue,
     Plan, Queue, RedCurve, RedQueue, Source, Stack, Tcp, Trace, Transport, WrrQueue,
@@ -75,13 +75,17 @@ fn tcp(ecn: bool) -> Tcp {
     }
 }
 
+fn is_udp(record: &TraceRecord, plan: &Plan) -> bool {
+    matches!(plan.flows[record.flow as usize].transport, Transport::Udp(_))
+}
+
 fn packet(record: &TraceRecord, plan: &Plan) -> Packet {
     let (forward, port) = (record.is_forward(), FIRST_PORT + record.flow as u16);
     Packet {
         from: record.source(plan),
         to: record.destination(plan),
         v6: false,
-        protocol: TCP,
+        protocol: if is_udp(record, plan) { UDP } else { TCP },
         ports: if forward { (40_000, port) } else { (port, 40_000) },
         headers: (record.ip_bytes - record.payload_bytes) as usize,
         payload: record.payload_bytes as usize,
@@ -119,7 +123,8 @@ fn compare_traces(simulated: &[TraceRecord], emulated: &[TraceRecord]) {
     assert!(emulated.len().abs_diff(simulated.len()) < 10, "{} and {}", emulated.len(), simulated.len());
 }
 
-fn compare(plan: &Plan) {
+/// Compares what reaches the hosts, and the tables.
+pub fn compare(plan: &Plan) {
     let mut simulation = Simulation::new(plan).expect("a plan");
     simulation.advance(Time(plan.end_ns));
     let (simulated, tables) = (simulation.drain_trace(), simulation.drain());
@@ -146,6 +151,7 @@ fn compare(plan: &Plan) {
     let records = driver.network.drain();
     assert_eq!(records.links, tables.links);
     assert_eq!(records.classes.unwrap_or_default(), tables.classes);
+    assert_eq!(records.ports.unwrap_or_default(), tables.ports);
     compare_traces(&simulated, &driver.network.take_trace());
     assert!(tables.delays.packets.iter().sum::<u64>() > 5_000);
     assert_eq!((records.delays, records.delay_bins), (tables.delays, tables.delay_bins));
