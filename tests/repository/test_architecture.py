@@ -93,7 +93,9 @@ LAYERS: dict[str, set[str]] = {
         *("weir._cache", "weir._files", "weir._remove", "weir._weir", "weir.cc", "weir.confine", "weir.engine"),
         *("weir.hosts", "weir.inventory", "weir.methods"),
     },
-    "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
+    "emulate": {
+        *("weir._errors", "weir._interfaces", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"),
+    },
     # The sources of a user's control.
     "lab": {"weir._cache", "weir._group", "weir._memory", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},
     # For checksums; for names in errors.
@@ -112,6 +114,7 @@ LAYERS: dict[str, set[str]] = {
         *(
             "weir._duration",
             "weir._errors",
+            "weir._interfaces",
             "weir._programs",
             "weir._weir",
             "weir.bpf",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import click
 from weir.cli._common import examples, say
 
 if TYPE_CHECKING:
-    from weir.emulate import LinkOptions, Report
+    from weir.emulate import LinkOptions, Report, SwitchReport
 
 __all__ = ["command"]
 
@@ -31,6 +31,10 @@ _EPILOG = examples(
         "a shell behind an access line",
     ),
     ("weir emulate --between eth1 eth2 --delay 20ms --jitter '{deviation: 1ms}'", "bridge two interfaces"),
+    (
+        "weir emulate --switch dlink-dgs1216t --between eth1,eth2,eth3 --rate 100Mbps",
+        "a switch between three interfaces",
+    ),
 )
 
 _PARTS = {
@@ -58,7 +62,27 @@ def _link_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command(epilog=_EPILOG, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+class _Command(click.Command):
+    """Takes ``--between`` with its interfaces in one word, too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See :meth:`click.Command.parse_args`."""
+        end = args.index("--") if "--" in args else len(args)
+        own = [part for word in args[:end] for part in _parts_of_between(word)]
+        for at in (at for at, word in enumerate(own[:-1]) if word == "--between" and "," in own[at + 1]):
+            own[at + 1 : at + 2] = own[at + 1].split(",", 1)
+        return super().parse_args(ctx, own + args[end:])
+
+
+def _parts_of_between(word: str) -> list[str]:
+    return ["--between", word.removeprefix("--between=")] if word.startswith("--between=") else [word]
+
+
+@click.command(
+    cls=_Command,
+    epilog=_EPILOG,
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
 @_link_options
 @click.option("--mtu", metavar="SIZE", default="1500B", show_default=True, help="Largest IP packet.")
 @click.option(
@@ -69,7 +93,21 @@ def _link_options(function: Callable[..., Any]) -> Callable[..., Any]:
     help="Bytes that each packet adds on the wire: Ethernet's preamble, header, FCS and gap.",
 )
 @click.option("--peer", "peers", metavar="COMMAND", multiple=True, help="Run this command at the far end; repeatable.")
-@click.option("--between", nargs=2, metavar="IF1 IF2", help="Bridge two interfaces instead of running a COMMAND.")
+@click.option(
+    "--between",
+    nargs=2,
+    metavar="IF1,IF2...",
+    help="Bridge two interfaces instead of running a COMMAND, or as many as --switch has ports; NAMESPACE/IF in a "
+    "namespace, with --switch.",
+)
+@click.option(
+    "--switch",
+    "switch_name",
+    metavar="SWITCH",
+    help="With --between: a switch instead of a link. A preset such as dlink-dgs1216t, or a file with the keys of "
+    "`switch` in scenarios, such as `weir switch characterise` writes. Its ports have --rate.",
+)
+@click.option("--duration", metavar="TIME", help="With --between: end after this time. Default: when interrupted.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**53 - 1), default=1, show_default=True, help="Seed of all random choices."
 )
@@ -87,6 +125,8 @@ def command(
     overhead: str,
     peers: tuple[str, ...],
     between: tuple[str, str] | None,
+    switch_name: str | None,
+    duration: str | None,
     seed: int,
     offloads: bool,
     trace: Path | None,
@@ -95,18 +135,35 @@ def command(
     program: tuple[str, ...],
     **link: str | None,
 ) -> None:
-    """Run any program behind an emulated link, or bridge two interfaces with one.
+    """Run any program behind an emulated link, bridge two interfaces with one, or several with a switch.
 
     COMMAND runs in a network of its own whose only way out is the link. WEIR_PEER is the far end's address. Echo (port
     7), sink (9) and source (19) answer there over TCP and UDP, besides the programs of --peer. Quantities, queues and
     losses are written as in scenarios. weir prints its measurements on standard error; the exit code is COMMAND's.
 
     Needs root. With --between, up is the direction from IF1 to IF2; the interfaces should have no addresses.
+
+    A switch learns Ethernet addresses and floods frames to unknown ones. --queue is what waits before a port because it
+    comes faster than --rate. VLANs are not emulated, and PAUSE stops the queue before a port, but not its sender.
     """
     if bool(between) == bool(program):
         raise click.UsageError("expected a COMMAND, or --between with two interfaces")
     if between and peers:
         raise click.UsageError("--peer goes with a COMMAND only")
+    if not between and (switch_name or duration):
+        raise click.UsageError("--switch and --duration go with --between only")
+    seconds = None if duration is None else _seconds(duration)
+    names = [name.strip() for word in between or () for name in word.split(",")]
+    options = [*(() if offloads else ("--no-offloads",)), *(("--capture", str(trace.absolute())) if trace else ())]
+    if switch_name is not None:
+        given = [f"--{part.replace('_', '-')}" for part, value in link.items() if value and part not in _OF_PORTS]
+        if given or trace:
+            raise click.UsageError(f"{(given or ['--trace'])[0]} does not go with --switch")
+        found = _switch(switch_name, names, link, {"mtu": mtu, "overhead": overhead, "seed": seed}, options, seconds)
+        _tell(found.to_json(), found.lines(), stats, quiet)
+        return
+    if between and len(names) != 2:
+        raise click.UsageError(f"--between: a link has two ends, found {len(names)} interfaces; --switch takes more")
     from weir.emulate import OptionError, plan
 
     up, down = _directions(link)
@@ -114,19 +171,65 @@ def command(
         compiled = plan(up, down, mtu=mtu, overhead=overhead, seed=seed)
     except OptionError as error:
         raise click.UsageError(str(error)) from error
-    options = [*(() if offloads else ("--no-offloads",)), *(("--capture", str(trace.absolute())) if trace else ())]
     if between:
-        code, report = _bridge(compiled, between, options)
-        names = (f"{between[0]} to {between[1]}", f"{between[1]} to {between[0]}")
+        code, report = _bridge(compiled, (names[0], names[1]), options, seconds)
+        ways = (f"{names[0]} to {names[1]}", f"{names[1]} to {names[0]}")
     else:
         code, report = _run(compiled, program, peers, options)
-        names = ("to the peer", "from the peer")
-    if stats:
-        stats.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
-    if not quiet:
-        for line in report.lines(*names):
-            say(f"weir: {line}", err=True)
+        ways = ("to the peer", "from the peer")
+    _tell(report.to_json(), report.lines(*ways), stats, quiet)
     raise click.exceptions.Exit(code)
+
+
+_OF_PORTS = ("rate", "queue")
+"""The parts of a link that the ports of a switch have."""
+
+
+def _tell(document: dict[str, Any], lines: Iterable[str], stats: Path | None, quiet: bool) -> None:
+    """Writes the measurements where the user wants them."""
+    if stats:
+        stats.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    if not quiet:
+        for line in lines:
+            say(f"weir: {line}", err=True)
+
+
+def _seconds(text: str) -> float:
+    from weir.language.units import DURATION
+
+    try:
+        return float(DURATION.parse(text)) / 1e9
+    except ValueError as error:
+        raise click.UsageError(f"--duration: {error}") from error
+
+
+def _switch(
+    name: str,
+    words: Sequence[str],
+    link: dict[str, str | None],
+    given: dict[str, Any],
+    options: Sequence[str],
+    seconds: float | None,
+) -> SwitchReport:
+    """Puts a switch between interfaces."""
+    from weir._interfaces import Interface
+    from weir.emulate import OptionError, switch, switch_plan
+
+    if len(set(words)) != len(words) or len(words) < 2:
+        raise click.UsageError(f"--between: expected two or more different interfaces, found {', '.join(words)}")
+    interfaces = [Interface.of(word) for word in words]
+    rate = link["rate"]
+    if rate is None:
+        speeds = {interface.speed_mbps for interface in interfaces}
+        speed = speeds.pop() if len(speeds) == 1 else None
+        if speed is None:
+            raise click.UsageError("--between: the interfaces do not all say the same rate; give --rate")
+        rate = f"{speed}Mbps"
+    try:
+        compiled = switch_plan(name, len(words), rate=rate, queue=link["queue"] or "1000packets", **given)
+    except OptionError as error:
+        raise click.UsageError(str(error)) from error
+    return switch(compiled, interfaces, options=options, seconds=seconds)
 
 
 def _directions(link: dict[str, str | None]) -> tuple[LinkOptions, LinkOptions]:
@@ -138,10 +241,12 @@ def _directions(link: dict[str, str | None]) -> tuple[LinkOptions, LinkOptions]:
     return up, down
 
 
-def _bridge(compiled: dict[str, Any], between: tuple[str, str], options: Sequence[str]) -> tuple[int, Report]:
+def _bridge(
+    compiled: dict[str, Any], between: tuple[str, str], options: Sequence[str], seconds: float | None
+) -> tuple[int, Report]:
     from weir.emulate import bridge
 
-    return 0, bridge(compiled, between, options=options)
+    return 0, bridge(compiled, between, options=options, seconds=seconds)
 
 
 def _run(

@@ -1,4 +1,4 @@
-"""Bridges two interfaces of this host by the link."""
+"""Bridges interfaces of this host: two by the link, or those at the ports of a switch."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from weir import _owner
 from weir._errors import MethodError, UnavailableError
+from weir._interfaces import Interface
 from weir.hosts.needs import require
 from weir.hosts.network import environment
 
-from ._emulator import Emulator
-from ._tally import Report
+from ._emulator import Counter, Emulator
+from ._switch import SwitchReport, SwitchTally
+from ._tally import Report, Tally
 
-__all__ = ["bridge"]
+__all__ = ["bridge", "switch"]
+
+_R = TypeVar("_R")
 
 _INTERFACES = Path("/sys/class/net")
-_ADDRESSES = ("0.0.0.1", "0.0.0.2")
-"""Meaningless addresses: everything that one interface receives leaves through the other."""
+_ADDRESS = "0.0.0.{}"
+"""Meaningless addresses: frames leave by what the emulator knows of Ethernet."""
 _FIRST_PORT = 1024
 
 
@@ -44,9 +48,43 @@ def bridge(
             raise UnavailableError(f"--between: there is no interface {name!r} on this host")
     if interfaces[0] == interfaces[1]:
         raise UnavailableError(f"--between: expected two interfaces, found {interfaces[0]!r} twice")
+    ports = [(name, None) for name in interfaces]
+    return _forward(plan, ports, options, seconds, Tally())
+
+
+def switch(
+    plan: Mapping[str, Any],
+    interfaces: Sequence[Interface],
+    *,
+    options: Sequence[str] = (),
+    seconds: float | None = None,
+) -> SwitchReport:
+    """Forwards all frames between ``interfaces``, over the switch of ``plan``, which learns Ethernet addresses.
+
+    Runs until this process is interrupted or terminated, or for ``seconds``. Addresses of this host on the interfaces
+    would answer beside the switch.
+
+    Raises:
+        UnavailableError: this host lacks a requirement.
+        MethodError: the emulator failed.
+    """
+    require("weir emulate --switch", (), ("weir-emu",), tun=False)
+    ports = [(interface.name, interface.path) for interface in interfaces]
+    return _forward(plan, ports, options, seconds, SwitchTally([interface.word for interface in interfaces], plan))
+
+
+def _forward(
+    plan: Mapping[str, Any],
+    ports: Sequence[tuple[str, str | None]],
+    options: Sequence[str],
+    seconds: float | None,
+    tally: Counter[_R],
+) -> _R:
+    """Forwards frames between ports, each an interface and the file of its namespace, until this process is told."""
+    nodes = [number for number, node in enumerate(plan["nodes"]) if node["kind"] == "host"]
     hosts = [
-        {"node": node, "netns": None, "address": address, "device": name}
-        for node, (name, address) in enumerate(zip(interfaces, _ADDRESSES, strict=True))
+        {"node": node, "netns": netns, "address": _ADDRESS.format(number), "device": name}
+        for number, (node, (name, netns)) in enumerate(zip(nodes, ports, strict=True), 1)
     ]
     over = threading.Event()
     with contextlib.ExitStack() as stack:
@@ -56,11 +94,11 @@ def bridge(
 
         def await_end() -> None:
             over.wait(seconds)
-            with contextlib.suppress(MethodError):  # if it is gone, `measure` reports it
+            with contextlib.suppress(MethodError):  # if it is gone, `measure_by` reports it
                 emulator.stop()
 
         threading.Thread(target=await_end, daemon=True).start()
-        return emulator.measure()
+        return emulator.measure_by(tally)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import queue
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from weir._programs import find
 from weir.hosts.jobs import job
@@ -16,7 +16,20 @@ from weir.hosts.processes import PRIORITY, Process, Said
 
 from ._tally import Report, Tally
 
-__all__ = ["Emulator"]
+__all__ = ["Counter", "Emulator"]
+
+_R_co = TypeVar("_R_co", covariant=True)
+_R = TypeVar("_R")
+
+
+class Counter(Protocol[_R_co]):
+    """Adds up tables."""
+
+    def take(self, frame: Frame) -> None:
+        """Adds a table."""
+
+    def report(self, seconds: float, stats: Mapping[str, float], warnings: Sequence[str]) -> _R_co:
+        """The sum of all tables so far."""
 
 
 class Emulator:
@@ -81,7 +94,14 @@ class Emulator:
         Raises:
             ProcessError: it failed.
         """
-        tally = tally or Tally()
+        return self.measure_by(tally or Tally())
+
+    def measure_by(self, tally: Counter[_R]) -> _R:
+        """Adds up its measurements until it is stopped; returns the report of ``tally``.
+
+        Raises:
+            ProcessError: it failed.
+        """
         while not self._stats:
             what = self._next()
             if isinstance(what, Frame):

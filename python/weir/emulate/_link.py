@@ -26,7 +26,7 @@ transport: {{cc: cubic}}
 workload:
   - {{name: any, between: pairs, kind: cbr, rate: 1Mbps, start: 0s}}
 """
-_END_NS = 10 * 365 * 86_400 * 10**9
+END_NS = 10 * 365 * 86_400 * 10**9
 """Never: it is stopped explicitly."""
 _TOPOLOGY = "topology.dumbbell"
 _DIRECTIONS = {"up": "bottleneck", "down": "reverse"}
@@ -115,7 +115,7 @@ def _two_hosts(compiled: Mapping[str, Any], bins_ns: int) -> dict[str, Any]:
     measure = {"goodput_ns": 0, "tcp_ns": 0, "links_ns": bins_ns, "links": [0, DOWN], "trace": None}
     return {
         **compiled,
-        "end_ns": _END_NS,
+        "end_ns": END_NS,
         "nodes": hosts,
         "links": [up, down],
         "flows": [flow],

@@ -8,7 +8,7 @@ from typing import Any
 
 from weir.hosts.messages import Frame
 
-__all__ = ["Direction", "Report", "Tally"]
+__all__ = ["Direction", "Report", "Tally", "emulator_lines"]
 
 _NO_DELAY = (1 << 64) - 1
 
@@ -72,13 +72,18 @@ class Report:
         width = max(len(up), len(down))
         yield f"{up:<{width}}  {self.up.line(self.seconds)}"
         yield f"{down:<{width}}  {self.down.line(self.seconds)}"
-        late = [self.stats.get(f"lateness_{name}_ns", 0.0) / 1e3 for name in ("p50", "p99", "max")]
-        busy = self.stats.get("busy_share", 0.0)
-        yield (
-            f"emulator: {late[0]:.0f} us late at the median, {late[1]:.0f} us at the 99th percentile, "
-            f"{late[2]:.0f} us at most; {busy:.0%} of a processor"
-        )
-        yield from (f"warning: {text}" for text in self.warnings)
+        yield from emulator_lines(self.stats, self.warnings)
+
+
+def emulator_lines(stats: Mapping[str, float], warnings: Sequence[str]) -> Iterator[str]:
+    """What the emulator says of itself, for people."""
+    late = [stats.get(f"lateness_{name}_ns", 0.0) / 1e3 for name in ("p50", "p99", "max")]
+    busy = stats.get("busy_share", 0.0)
+    yield (
+        f"emulator: {late[0]:.0f} us late at the median, {late[1]:.0f} us at the 99th percentile, "
+        f"{late[2]:.0f} us at most; {busy:.0%} of a processor"
+    )
+    yield from (f"warning: {text}" for text in warnings)
 
 
 @dataclass
