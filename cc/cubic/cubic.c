@@ -15,11 +15,12 @@
 	OPTION(first_growth, 20, 0, 1000000,                                                                    \
 	       "until a loss is known, one packet for at most this many acknowledged, as Linux; 0 is RFC 9438") \
 	OPTION(as_linux, 0, 0, 1, "as Linux 6.12: the curve in whole packets and jiffies, alpha never 1")       \
-	WEIR_SLOW_START_OPTIONS(OPTION, 1)
+	WEIR_SLOW_START_OPTIONS_SEARCH(OPTION, 1)
 WEIR_CC_OPTIONS(CUBIC_OPTIONS)
 
 #include "weir_cubic.h"
 #include "weir_slow_start.h"
+#include "weir_search.h"
 #include "weir_window.h"
 
 enum {
@@ -39,28 +40,34 @@ static const u16 cubic_linux_roots[] = {
 
 struct cubic {
 	struct weir_slow_start ss;
-	u32 k;         /* ticks from the epoch to the curve's flat point */
-	u64 epoch;     /* start of the congestion-avoidance stage, microseconds (as_linux: jiffies); 0 is none */
-	u64 credit;    /* of weir_increase */
-	u32 w_max;     /* packets; 0 before the first loss */
-	u32 origin;    /* of the curve, packets */
-	u32 w_est;     /* window of an AIMD flow in the same place (section 4.3), packets */
-	u32 est_acked; /* acknowledged packets not yet turned into w_est */
 	union {
-		u32 gain_q10; /* increase of the window over the next round trip, 1/1024 packet */
-		u32 pace;     /* as_linux: packets acknowledged for one packet of growth */
+		struct weir_search search; /* in the first slow start; all zero when it ends */
+		struct {
+			u32 k;         /* ticks from the epoch to the curve's flat point */
+			u64 epoch;     /* start of the avoidance stage, microseconds (as_linux: jiffies); 0 is none */
+			u64 credit;    /* of weir_increase */
+			u32 w_max;     /* packets; 0 before the first loss */
+			u32 origin;    /* of the curve, packets */
+			u32 w_est;     /* window of an AIMD flow in the same place (section 4.3), packets */
+			u32 est_acked; /* acknowledged packets not yet turned into w_est */
+			union {
+				u32 gain_q10; /* increase of the window over the next round trip, 1/1024 packet */
+				u32 pace;     /* as_linux: packets acknowledged for one packet of growth */
+			};
+			u32 gain_cwnd; /* the window and the tick (as_linux: jiffy) it was computed for */
+			u32 gain_tick;
+			u32 saved_w_max; /* for undo (section 4.9) */
+			u32 saved_origin;
+			u32 saved_k;
+			u32 saved_w_est;
+			u64 saved_epoch;
+		};
 	};
-	u32 gain_cwnd; /* the window and the tick (as_linux: jiffy) it was computed for */
-	u32 gain_tick;
-	u32 saved_w_max; /* for undo (section 4.9) */
-	u32 saved_origin;
-	u32 saved_k;
-	u32 saved_w_est;
-	u64 saved_epoch;
 };
 
 static void cubic_reset(struct sock *sk, struct cubic *ca)
 {
+	weir_search_end(&ca->ss, &ca->search);
 	ca->epoch = 0;
 	ca->credit = 0;
 	ca->w_max = 0;
@@ -70,7 +77,10 @@ static void cubic_reset(struct sock *sk, struct cubic *ca)
 
 static void cubic_init(struct sock *sk)
 {
-	cubic_reset(sk, inet_csk_ca(sk));
+	struct cubic *ca = inet_csk_ca(sk);
+
+	cubic_reset(sk, ca);
+	weir_search_start(sk, &ca->ss, &ca->search);
 }
 
 /* Section 4.2: the stage begins at the present window and aims at W_max, or upwards if it is there already. */
@@ -242,6 +252,7 @@ static void cubic_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 		if (!acked)
 			return;
 	}
+	weir_search_end(&ca->ss, &ca->search);
 	if (OPT(sk, as_linux)) {
 		cubic_linux_increase(sk, ca, acked);
 		return;
@@ -269,6 +280,7 @@ static u32 cubic_ssthresh(struct sock *sk)
 	struct cubic *ca = inet_csk_ca(sk);
 	u32 beta = OPT(sk, beta);
 
+	weir_search_end(&ca->ss, &ca->search);
 	ca->saved_w_max = ca->w_max;
 	ca->saved_origin = ca->origin;
 	ca->saved_k = ca->k;
@@ -306,7 +318,7 @@ static void cubic_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 	struct cubic *ca = inet_csk_ca(sk);
 	s32 idle;
 
-	if (event != CA_EVENT_TX_START || !ca->epoch)
+	if (event != CA_EVENT_TX_START || ca->ss.searching || !ca->epoch)
 		return;
 	idle = (s32)(tcp_jiffies32 - tp->lsndtime);
 	if (idle <= 0)
@@ -332,7 +344,9 @@ static void cubic_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	struct cubic *ca = inet_csk_ca(sk);
 
-	if (ca->epoch && cubic_age(sk, ca) < USEC_PER_SEC)
+	if (ca->ss.searching)
+		weir_search_sample(sk, &ca->ss, &ca->search, sample->rtt_us);
+	else if (ca->epoch && cubic_age(sk, ca) < USEC_PER_SEC)
 		return;
 	weir_ss_sample(sk, &ca->ss, sample->rtt_us);
 }

@@ -48,9 +48,17 @@
 #endif
 
 /* The options of weir_slow_start.h, spliced into a source's own list. */
-#define WEIR_SLOW_START_OPTIONS(OPTION, hystart_default)                                                             \
+#define WEIR_SLOW_START_OPTIONS(OPTION, hystart_default) \
+	WEIR_SLOW_START_OPTIONS_OF(OPTION, hystart_default, 2, "0 never, 1 HyStart, 2 HyStart++ (RFC 9406)")
+
+/* The same for a source that also has a struct weir_search. */
+#define WEIR_SLOW_START_OPTIONS_SEARCH(OPTION, hystart_default) \
+	WEIR_SLOW_START_OPTIONS_OF(OPTION, hystart_default, 3,  \
+				   "0 never, 1 HyStart, 2 HyStart++ (RFC 9406), 3 SEARCH (draft-chung-ccwg-search)")
+
+#define WEIR_SLOW_START_OPTIONS_OF(OPTION, hystart_default, most, modes)                                             \
 	OPTION(max_ssthresh, 0, 0, 1000000000, "limited slow start above this window, packets (RFC 3742); 0 is off") \
-	OPTION(hystart, hystart_default, 0, 2, "leave slow start early: 0 never, 1 HyStart, 2 HyStart++ (RFC 9406)") \
+	OPTION(hystart, hystart_default, 0, most, "leave slow start early: " modes)                                  \
 	OPTION(hystart_detect, 3, 0, 3, "HyStart's signals: 1 ACK train, 2 delay increase, 3 both")                  \
 	OPTION(hystart_low_window, 16, 0, 1000000000, "HyStart is silent below this window, packets")                \
 	OPTION(hystart_ack_delta, 2000, 0, 1000000, "largest gap between the ACKs of a train, microseconds")

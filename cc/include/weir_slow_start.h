@@ -6,6 +6,7 @@
  *   hystart        1: leave slow start on long ACK trains or growing delay (Ha and Rhee, "Taming the elephants: new TCP
  *                     slow start", Computer Networks 55, 2011, with the thresholds Linux uses today)
  *                  2: HyStart++ (RFC 9406)
+ *                  3: SEARCH, in the controls that have room for it (weir_search.h)
  *
  * A source lists WEIR_SLOW_START_OPTIONS among its options, includes this file after WEIR_CC_OPTIONS, keeps a struct
  * weir_slow_start in its state, and calls weir_ss_start at init and after a timeout, weir_ss_sample with each
@@ -18,6 +19,7 @@ enum {
 	WEIR_HYSTART_OFF = 0,
 	WEIR_HYSTART = 1,
 	WEIR_HYSTART_PP = 2,
+	WEIR_SEARCH = 3,
 
 	WEIR_DETECT_TRAIN = 1,
 	WEIR_DETECT_DELAY = 2,
@@ -55,8 +57,8 @@ struct weir_slow_start {
 	};
 	u8 samples;
 	u8 phase;
-	u8 rounds; /* of conservative slow start */
-	u8 reserved;
+	u8 rounds;    /* of conservative slow start */
+	u8 searching; /* weir_search.h is at work */
 };
 
 static __always_inline u32 weir_clock(const struct sock *sk)
@@ -189,7 +191,7 @@ static __always_inline void weir_ss_sample(struct sock *sk, struct weir_slow_sta
 		return;
 	if (OPT(sk, hystart) == WEIR_HYSTART_PP)
 		weir_ss_plus_plus(sk, ss, rtt);
-	else
+	else if (OPT(sk, hystart) == WEIR_HYSTART)
 		weir_ss_classic(sk, ss, rtt);
 }
 

@@ -16,12 +16,13 @@ use std::{
 use weir_cc::CcError;
 
 /// The headers that a congestion control includes, by their path below the include root's parent.
-pub(crate) const HEADERS: [(&str, &str); 19] = [
+pub(crate) const HEADERS: [(&str, &str); 20] = [
     ("include/weir_cc.h", include_str!("../../../cc/include/weir_cc.h")),
     ("include/weir_tcp.h", include_str!("../../../cc/include/weir_tcp.h")),
     ("include/weir_window.h", include_str!("../../../cc/include/weir_window.h")),
     ("include/weir_cubic.h", include_str!("../../../cc/include/weir_cubic.h")),
     ("include/weir_slow_start.h", include_str!("../../../cc/include/weir_slow_start.h")),
+    ("include/weir_search.h", include_str!("../../../cc/include/weir_search.h")),
     ("include/weir_vegas.h", include_str!("../../../cc/include/weir_vegas.h")),
     ("include/weir_minmax.h", include_str!("../../../cc/include/weir_minmax.h")),
     ("shim/native.h", include_str!("../../../cc/shim/native.h")),

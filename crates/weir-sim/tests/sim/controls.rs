@@ -223,3 +223,71 @@ fn prague_takes_what_a_link_has_again_after_it_had_less() {
     let rate = goodput(&tables, flow as u32, 40 * S, 60 * S);
     assert!(rate > 0.85 * 16e6, "{rate}");
 }
+
+#[test]
+fn bbr3_fills_the_path_and_not_the_queue() {
+    let tables = deep("bbr3", 0.0);
+    assert!(goodput(&tables, 0, 5 * S, 30 * S) > 18e6, "of 19 Mb/s: {}", goodput(&tables, 0, 5 * S, 30 * S));
+    assert!((40..60).contains(&median_rtt_ms(&tables)), "{} ms", median_rtt_ms(&tables));
+}
+
+#[test]
+fn bbr3_tolerates_losses_below_its_threshold_only() {
+    let rate = |cc, loss| goodput(&deep(cc, loss), 0, 5 * S, 30 * S);
+    assert!(rate("bbr3", 0.005) > 15e6, "{}", rate("bbr3", 0.005));
+    let (many, of_the_first) = (rate("bbr3", 0.1), rate("bbr", 0.1));
+    assert!(many < 0.7 * of_the_first, "{many} of version 3, {of_the_first} of version 1, which ignores losses");
+}
+
+/// The goodput of a flow of `cc` and of a Reno flow that shares 20 Mb/s and a queue of 200 ms with it, b/s.
+fn beside_reno(cc: &str) -> [f64; 2] {
+    let mut plan = dumbbell(2, 1000 * MBIT, 20 * MBIT, 40 * MS, droptail(Some(500_000), None), 60 * S);
+    add_flow(&mut plan, 0, 0, tcp(cc), Source::Bulk);
+    add_flow(&mut plan, 1, 5 * S, tcp("reno"), Source::Bulk);
+    let tables = run_with(&plan, Options::default());
+    [0, 1].map(|flow| goodput(&tables, flow, 20 * S, 60 * S))
+}
+
+#[test]
+fn background_transport_gives_way_to_reno_and_takes_what_is_left() {
+    for cc in ["lp", "ledbatpp"] {
+        let [background, reno] = beside_reno(cc);
+        assert!(reno > 15e6 && background < 4e6, "{cc}: {background} beside {reno}");
+        let alone = goodput(&deep(cc, 0.0), 0, 5 * S, 30 * S);
+        assert!(alone > 12e6, "{cc} alone: {alone}");
+    }
+}
+
+#[test]
+fn delay_gradients_and_nv_keep_a_short_queue() {
+    for cc in ["cdg", "nv"] {
+        let tables = deep(cc, 0.0);
+        assert!(goodput(&tables, 0, 5 * S, 30 * S) > 14e6, "{cc}: {}", goodput(&tables, 0, 5 * S, 30 * S));
+        assert!(median_rtt_ms(&tables) < 100, "{cc}: {} ms", median_rtt_ms(&tables));
+    }
+}
+
+/// The largest window, the retransmissions and the goodput after a second of a flow alone on 100 Mb/s and 50 ms, whose
+/// queue holds six times the bandwidth-delay product; 417 packets fill the path.
+fn slow_start(cc: &str, hystart: i64) -> (u32, u64, f64) {
+    let mut plan = dumbbell(1, 1000 * MBIT, 100 * MBIT, 50 * MS, droptail(Some(3_750_000), None), 2 * S);
+    let mut settings = tcp(cc);
+    settings.cc_options.insert("hystart".into(), hystart);
+    add_flow(&mut plan, 0, 0, settings, Source::Bulk);
+    let tables = run_with(&plan, Options::default());
+    let most = tables.samples.cwnd.iter().copied().max().unwrap_or(0);
+    let lost = tables.flows.retransmitted_packets.iter().sum();
+    (most, lost, goodput(&tables, 0, S, 2 * S))
+}
+
+#[test]
+fn search_leaves_slow_start_two_round_trips_after_the_path_is_full() {
+    for cc in ["reno", "cubic"] {
+        let (_, lost, _) = slow_start(cc, 0);
+        let (most, lost_with_search, goodput) = slow_start(cc, 3);
+        assert!(lost > 200, "{cc} without it: {lost} retransmissions");
+        assert_eq!(lost_with_search, 0, "{cc} with it, window {most}");
+        assert!((417..7 * 417).contains(&most), "{cc} left at {most}");
+        assert!(goodput > 90e6, "{cc}: {goodput}");
+    }
+}
