@@ -30,6 +30,6 @@ pub use ops::ABI;
 pub use probes::{MAX_PROBES, ProbeName, text as probe_text};
 pub use registry::{find, list};
 pub use sock::{AckSample, INFINITE_SSTHRESH, MAX_OPTIONS, PRIVATE_WORDS, RateSample, Sock};
-pub use suite::{Asked, Requirement, suite};
+pub use suite::{Demands, Requirement, suite};
 pub use trial::trial;
 pub use watch::{WATCH_BYTES, Watched, share};

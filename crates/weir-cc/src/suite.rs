@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 const RTT_US: u32 = 100_000;
 const DAY_US: u64 = 24 * 3600 * 1_000_000;
 
-/// What a control is asked with.
+/// What the suite demands of a control, and how it makes its flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asked<'a> {
+pub struct Demands<'a> {
     /// Options with which slow start doubles the window each round trip, in addition to HyStart, which is off.
     pub standard: &'a [(&'a str, i64)],
     /// Options without what the control does regularly on its own, whatever is acknowledged and lost.
@@ -24,10 +24,10 @@ pub struct Asked<'a> {
     pub apart: bool,
 }
 
-impl Asked<'static> {
+impl Demands<'static> {
     /// For a control of which nothing is known; one with `cong_control` is apart.
-    pub fn unknown(algorithm: &Algorithm) -> Asked<'static> {
-        Asked { standard: &[], steady: &[], kept: (0.45, 0.92), apart: algorithm.has_cong_control() }
+    pub fn unknown(algorithm: &Algorithm) -> Demands<'static> {
+        Demands { standard: &[], steady: &[], kept: (0.45, 0.92), apart: algorithm.has_cong_control() }
     }
 }
 
@@ -56,29 +56,29 @@ const ALL: [(&str, Check); 10] = [
     ("a clock that steps back and a socket of zeros are survived", nonsense),
 ];
 
-/// Asks a control what every control should do, with `asked`.
+/// Asks a control what every control should do, within `demands`.
 ///
 /// # Errors
 /// The [`Fault`] of a violation; a violation that raises a signal does not return.
-pub fn suite(algorithm: &Algorithm, asked: &Asked<'_>) -> Result<Vec<Requirement>, Fault> {
-    let subject = Subject { algorithm, asked };
+pub fn suite(algorithm: &Algorithm, demands: &Demands<'_>) -> Result<Vec<Requirement>, Fault> {
+    let subject = Subject { algorithm, demands };
     let verdict = |&(name, check): &(&'static str, Check)| {
         let instead = guard::caught(|| check(&subject))?.err();
         Ok(Requirement { name, instead })
     };
-    (if asked.apart { &ALL[ALL.len() - 1..] } else { &ALL[..] }).iter().map(verdict).collect()
+    (if demands.apart { &ALL[ALL.len() - 1..] } else { &ALL[..] }).iter().map(verdict).collect()
 }
 
 /// A control and how it is asked.
 struct Subject<'a> {
     algorithm: &'a Algorithm,
-    asked: &'a Asked<'a>,
+    demands: &'a Demands<'a>,
 }
 
 impl Subject<'_> {
     /// A flow in standard slow start.
     fn fresh(&self) -> Flow {
-        self.flow(self.asked.standard)
+        self.flow(self.demands.standard)
     }
 
     /// The same in congestion avoidance at `cwnd`.
@@ -88,7 +88,7 @@ impl Subject<'_> {
 
     /// A flow in congestion avoidance at `cwnd` that does nothing on its own.
     fn steady(&self, cwnd: u32) -> Flow {
-        at(self.flow(self.asked.steady), cwnd)
+        at(self.flow(self.demands.steady), cwnd)
     }
 
     /// With the options at their defaults, but for HyStart and `pairs`.
@@ -137,7 +137,7 @@ fn application(subject: &Subject<'_>) -> Verdict {
 }
 
 fn loss(subject: &Subject<'_>) -> Verdict {
-    let (least, most) = subject.asked.kept;
+    let (least, most) = subject.demands.kept;
     for cwnd in [40, 100, 1000, 10_000, 50_000] {
         let mut flow = subject.steady(cwnd);
         flow.round();
@@ -173,7 +173,7 @@ fn timeout(subject: &Subject<'_>) -> Verdict {
     flow.round();
     flow.time_out();
     let threshold = flow.cc.sock.snd_ssthresh;
-    let (least, most) = subject.asked.kept;
+    let (least, most) = subject.demands.kept;
     hold((1000.0 * least..=1001.0 * most).contains(&f64::from(threshold)), || {
         format!("a timeout at 1000 packets gives a threshold of {threshold}")
     })?;

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Flow, Nature, nature, options};
 use std::collections::{BTreeMap, BTreeSet};
-use weir_cc::{Algorithm, Asked, Instance, PRIVATE_WORDS, find, list, suite};
+use weir_cc::{Algorithm, Demands, Instance, PRIVATE_WORDS, find, list, suite};
 
 const MS: u32 = 1000;
 
@@ -74,8 +74,8 @@ fn every_requirement_is_met() {
     let mut unmet = Vec::new();
     for_each(|algorithm| {
         let Nature { standard, steady, kept, apart, otherwise, .. } = nature(algorithm.name());
-        let asked = Asked { standard, steady, kept, apart };
-        let found = suite(algorithm, &asked).expect("no violation");
+        let demands = Demands { standard, steady, kept, apart };
+        let found = suite(algorithm, &demands).expect("no violation");
         assert_eq!(found.len(), if apart { 1 } else { 10 });
         for one in found {
             let known = otherwise.iter().any(|begin| one.name.starts_with(begin));

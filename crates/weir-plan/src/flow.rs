@@ -67,7 +67,7 @@ pub enum Transport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tcp {
-    /// Congestion control: a registered name, `linux:NAME`, or the path of a C source or of a shared object.
+    /// Congestion control: a registered name, `linux:NAME`, or the path of a C source, of a shared object, or of a Python file.
     pub cc: String,
     /// Options of the congestion control, by name.
     #[serde(default)]

@@ -41,7 +41,8 @@ pub(crate) fn cc_try(py: Python<'_>, name: &str) -> PyResult<Vec<String>> {
 #[pyfunction]
 pub(crate) fn cc_suite(py: Python<'_>, name: &str) -> PyResult<Vec<(&'static str, Option<String>)>> {
     let algorithm = py.detach(|| weir_cc::find(name)).map_err(value_error)?;
-    let found = py.detach(|| weir_cc::suite(&algorithm, &weir_cc::Asked::unknown(&algorithm))).map_err(value_error)?;
+    let found =
+        py.detach(|| weir_cc::suite(&algorithm, &weir_cc::Demands::unknown(&algorithm))).map_err(value_error)?;
     Ok(found.into_iter().map(|one| (one.name, one.instead)).collect())
 }
 
