@@ -11,6 +11,8 @@
   store payload of zeros, which weir's agents send; it must store *random bytes*.
 - *flows*: 200 TCP flows, 1 Gb/s and 100 ms.
 
+*weir wrr* is weir's link with a scheduler of two classes instead of one queue.
+
 The subjects take turns, and medians count; on a busy machine only comparisons are meaningful. rattan is built from its
 crate once (benches/rattan.py); if it does not build or run, the table says why. Needs root: it makes network
 namespaces, and removes them. Results are printed and stored in ``benches/results/emulator.json``.
@@ -103,7 +105,7 @@ def main() -> None:
 def _run(cases: Sequence[str], repeats: int, seconds: float, build_s: float) -> dict[str, Any]:
     """All figures; prints each case when it is done."""
     report: dict[str, Any] = {"host": _host(), "repeats": repeats, "seconds": seconds}
-    subjects: dict[str, Subject] = {"veth": _plain, "weir": _emulated}
+    subjects: dict[str, Subject] = {"veth": _plain, "weir": _emulated, "weir wrr": _scheduled}
     try:
         program = rattan.find(build_s)
         subjects["rattan"] = lambda path: _rattan(program, path)
@@ -268,11 +270,11 @@ Subject = Callable[[Road], contextlib.AbstractContextManager[Net]]
 
 
 @contextlib.contextmanager
-def _emulated(path: Road) -> Iterator[Net]:
+def _emulated(path: Road, queue_of: Callable[[Road], str] = lambda path: f"{path.queue_bytes}B") -> Iterator[Net]:
     tag = _owner.new()
     made = wiring(tag, 1500)
     options = [] if path.offloads else ["--no-offloads"]
-    up = LinkOptions(rate=f"{path.rate_bps}bps", delay=f"{path.delay_ms}ms", queue=f"{path.queue_bytes}B")
+    up = LinkOptions(rate=f"{path.rate_bps}bps", delay=f"{path.delay_ms}ms", queue=queue_of(path))
     commands = (*made.up, *_buffers(made.hosts, path.connections))
     with Network(Wiring(made.hosts, commands, made.down, made.first_port, ()), tag):
         jobs = [host.to_job() for host in made.hosts]
@@ -284,6 +286,15 @@ def _emulated(path: Road) -> Iterator[Net]:
             emulator.stop()
             net.own |= _own(reports.get(timeout=10), net.emulator_cpu_s)
             reader.join()
+
+
+def _scheduled(path: Road) -> contextlib.AbstractContextManager[Net]:
+    """A scheduler of two classes; the traffic is in the one with a tenth of the link, and may use the whole."""
+    size = f"queue: {path.queue_bytes}B"
+    return _emulated(
+        path,
+        lambda _: f"{{wrr: {{classes: {{af: {{dscp: af11, weight: 90%, {size}}}, be: {{weight: 10%, {size}}}}}}}}}",
+    )
 
 
 def _own(report: Report, cpu_s: float) -> Figures:

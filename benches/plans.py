@@ -1,15 +1,61 @@
-"""The plans of the benchmark: dumbbells with the telemetry of scenario A."""
+"""The plans of the benchmark: dumbbells with the telemetry of scenario A, a scheduler with two classes, a switch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["CASES", "SMALL", "Case"]
+__all__ = ["CASES", "SMALL", "Bench", "Case", "Scene"]
 
 _MS = 1_000_000
 _GBPS = 1_000_000_000
 _ACCESS_DELAY_NS = 10_000
+
+
+class Bench(Protocol):
+    """A plan whose execution is measured."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def what(self) -> str:
+        """What it is."""
+
+    @property
+    def bottleneck_bps(self) -> int:
+        """Rate of the links that count, together."""
+
+    def plan(self, shorter: float = 1.0) -> dict[str, Any]:
+        """The plan; ``shorter`` scales the simulated time."""
+
+    def counted(self, plan: dict[str, Any]) -> list[int]:
+        """The links whose bytes count."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A scenario of one cell. The links that count are named ``bottleneck``, or those that leave the switch."""
+
+    name: str
+    what: str
+    text: str
+    bottleneck_bps: int
+    simulated_s: float
+
+    def plan(self, shorter: float = 1.0) -> dict[str, Any]:
+        """The plan; ``shorter`` scales the simulated time."""
+        from weir import scenario
+
+        (cell,) = scenario.parse(f"{self.text}\nduration: {round(self.simulated_s * shorter * 1000)}ms\n").cells()
+        return dict(cell.plan())
+
+    def counted(self, plan: dict[str, Any]) -> list[int]:
+        """The links whose bytes count."""
+        switches = {number for number, node in enumerate(plan["nodes"]) if node.get("switch") is not None}
+        links = enumerate(plan["links"])
+        return [number for number, link in links if link["name"] == "bottleneck" or link["from"] in switches]
 
 
 @dataclass(frozen=True)
@@ -58,6 +104,10 @@ class Case:
             "measure": {"goodput_ns": 500 * _MS, "tcp_ns": 20 * _MS, "links_ns": 20 * _MS, "links": [0, 1]},
             "phases": [],
         }
+
+    def counted(self, plan: dict[str, Any]) -> list[int]:
+        """The bottleneck."""
+        return [0]
 
     def _link(self, name: str, start: int, end: int, rate: int, queue_bytes: int, *, nic: bool) -> dict[str, Any]:
         bottleneck = name.startswith("bottleneck")
@@ -111,7 +161,42 @@ def _wide(name: str, flows: int, mtu: int, simulated_s: float) -> Case:
     return Case(name, what, flows, 100 * _GBPS, 100 * _GBPS, 100 * _MS, mtu, simulated_s, 1 * _MS)
 
 
-CASES = (
+_CLASSES = """
+title: One TCP flow in a class of 90 %, constant UDP in the other, DataTAG section 7
+topology:
+  dumbbell:
+    pairs: 2
+    access: {rate: 1Gbps, queue: 50000packets}
+    bottleneck:
+      rate: 1Gbps
+      queue: {QUEUE}
+    reverse: {rate: 1Gbps, queue: 2000packets}
+    rtt: 118ms
+transport: {cc: scalable, stack: linux-2.6, buffers: 100MB}
+workload:
+  - {name: tcp, between: "pairs[0]", kind: bulk, dscp: af11}
+  - {name: udp, between: "pairs[1]", kind: cbr, rate: 970Mbps, background: true}
+measure: {goodput: 1s, tcp: 200ms, links: 1s}"""
+_WRR = (
+    "{wrr: {classes: {af: {dscp: af11, weight: 90%, priority: high, queue: 15000packets}, "
+    "be: {weight: 10%, priority: low, queue: 1667packets}}}}"
+)
+_PORTS = 16
+_SWITCH = "\n".join(
+    [
+        "title: Each of 16 ports sends to two others, each gets from two",
+        f"topology: {{star: {{hosts: {_PORTS}, access: {{rate: 1Gbps, delay: 500us, clocks: 0.01%}}, switch: fair}}}}",
+        "transport: {cc: cubic}",
+        "workload:",
+        *(
+            f"  - {{name: f{step}x{port}, kind: bulk, between: [h{port}, h{(port + step) % _PORTS}]}}"
+            for step in (1, 5)
+            for port in range(_PORTS)
+        ),
+        "measure: {goodput: 500ms, tcp: 20ms, links: 100ms}",
+    ]
+)
+CASES: tuple[Bench, ...] = (
     Case("a20", "12 x 1 Gb/s into 10 Gb/s, 20 ms", 12, _GBPS, 10 * _GBPS, 20 * _MS, 1500, 30, 100 * _MS),
     Case("a100", "12 x 1 Gb/s into 10 Gb/s, 100 ms", 12, _GBPS, 10 * _GBPS, 100 * _MS, 1500, 30, 100 * _MS),
     _wide("b1-1500", 1, 1500, 6),
@@ -119,6 +204,9 @@ CASES = (
     _wide("b128-1500", 128, 1500, 5),
     _wide("b128-9000", 128, 9000, 10),
     Case("c", "1000 flows on 1 Gb/s, 20 ms", 1000, _GBPS, _GBPS, 20 * _MS, 1500, 60, 1 * _MS),
+    Scene("classes", "2 classes of wrr on 1 Gb/s, 118 ms", _CLASSES.replace("{QUEUE}", _WRR), _GBPS, 120),
+    Scene("one-queue", "the same loads in one queue", _CLASSES.replace("{QUEUE}", "15000packets"), _GBPS, 120),
+    Scene("switch", "switch of 16 x 1 Gb/s, 32 TCP flows, 2 ms", _SWITCH, _PORTS * _GBPS, 10),
 )
 
 SMALL = Case("small", "2 flows on 10 Mb/s, 20 ms", 2, _GBPS // 10, _GBPS // 100, 20 * _MS, 1500, 2)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plans import CASES, SMALL, Case
+from plans import CASES, SMALL, Bench
 
 HERE = Path(__file__).parent
 RESULT = "benches/results/latest.json"
@@ -65,14 +65,14 @@ def main() -> None:
     print(f"stored in {RESULT}")
 
 
-def _case(name: str) -> Case:
+def _case(name: str) -> Bench:
     for case in CASES:
         if case.name == name:
             return case
     raise SystemExit(f"no case {name!r}; there are {', '.join(case.name for case in CASES)}")
 
 
-def _bench(case: Case, repeats: int, shorter: float) -> dict[str, Any]:
+def _bench(case: Bench, repeats: int, shorter: float) -> dict[str, Any]:
     command = [sys.executable, __file__, "--child", case.name, "--shorter", str(shorter)]
     runs = [json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) for _ in range(repeats)]
     medians = {key: _median(runs, key) for key in runs[0]}
@@ -87,7 +87,7 @@ def _median(runs: Sequence[dict[str, float]], key: str) -> float:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def _measure(case: Case, shorter: float) -> dict[str, float]:
+def _measure(case: Bench, shorter: float) -> dict[str, float]:
     """Runs ``case`` in this process, as a worker would: tables are written to a disk."""
     import pyarrow.parquet as pq
 
@@ -106,7 +106,8 @@ def _measure(case: Case, shorter: float) -> dict[str, float]:
             cell.commit(text, {})
         wall_s, cpu_s = time.perf_counter() - begin, time.process_time() - cpu
         peak = _peak_rss_bytes()
-        links = pq.read_table(Path(folder) / "cells" / case.name / "links.parquet", filters=[("link", "=", 0)])
+        file = Path(folder) / "cells" / case.name / "links.parquet"
+        links = pq.read_table(file, filters=[("link", "in", case.counted(plan))])
         carried_bits = 8 * sum(links["out_bytes"].to_pylist())
     simulated_s = plan["end_ns"] / 1e9
     return {
@@ -140,7 +141,7 @@ class _SweepCell:
     factors: dict[str, str] = {}  # noqa: RUF012
     repeat = 0
 
-    def __init__(self, case: Case, number: int, shorter: float) -> None:
+    def __init__(self, case: Bench, number: int, shorter: float) -> None:
         self.id = f"{case.name}-{number}"
         self._plan = case.plan(shorter) | {"seed": number}
 
@@ -156,7 +157,7 @@ class _Sweep:
     expect = ()
     summary = ()
 
-    def __init__(self, case: Case, cells: int, shorter: float = 1.0) -> None:
+    def __init__(self, case: Bench, cells: int, shorter: float = 1.0) -> None:
         self._cells = [_SweepCell(case, n, shorter) for n in range(cells)]
 
     def cells(self) -> list[_SweepCell]:
