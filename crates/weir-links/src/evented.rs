@@ -100,8 +100,8 @@ impl<P: Record> Evented<P> {
         stats.began(at, bytes);
         stats.waited(sojourn.0);
         if let Some(classes) = &mut self.classes {
-            classes.marked(class, marks);
             classes.began(class, at, bytes, sojourn.0);
+            classes.marked(class, marks);
         }
         let departure = self.transmitter.transmit(at, bytes + overhead);
         self.busy = true;
