@@ -109,6 +109,8 @@ impl Simulation {
         if fresh {
             flow.open();
         }
+        // Those after the end of the transfer before belong to neither.
+        flow.settle_losses(self.now);
         let before = flow.totals();
         let Some(connection) = &mut flow.connection else { unreachable!("it was opened above") };
         connection.sender.write(self.now, job.bytes.unwrap_or(u64::MAX));
