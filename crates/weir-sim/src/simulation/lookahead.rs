@@ -2,17 +2,17 @@
 //!
 //! A window ends at the next sample or change of a link. Within it, the regions are visited in turn; each processes its
 //! events as far as its feeders permit (see [`regions`](super::regions)). Events of one kind follow each other, and what
-//! they need stays in the cache. Elsewhere one calendar orders all events: while transfers end, because the row of a
-//! transfer reads both ends of its flow at one instant; if single packets are observed; and if a visit finds hardly any
-//! event.
+//! they need stays in the cache. Elsewhere one calendar orders all events: where a transfer may begin or end (see
+//! [`stops`](super::stops)); if single packets are observed; and if a visit finds hardly any event.
 
 use weir_links::{Link, Routes};
-use weir_plan::{Plan, Source};
+use weir_plan::Plan;
 use weir_units::Time;
 
 use super::batches::{Batch, Kind};
 use super::regions::{COMMON, Region, Regions};
 use super::slots::{CHANGES, Slots};
+use super::stops::Stops;
 use super::{Options, Simulation};
 use crate::packet::Packet;
 
@@ -26,8 +26,9 @@ pub(super) struct Lookahead {
     regions: Vec<Region>,
     /// By region: everything before this instant is processed, nanoseconds.
     clocks: Vec<u64>,
-    /// Ends of bulk flows and their flows, latest first.
-    stops: Vec<(Time, usize)>,
+    stops: Stops,
+    /// See [`Stops::patience_ns`].
+    patience_ns: u64,
     /// Windows that still pass in one order.
     pause: u32,
     always: bool,
@@ -46,23 +47,19 @@ pub(super) fn regions(
 ) -> Option<Regions> {
     let measure = &plan.measure;
     let observed = measure.delay_ns > 0 || measure.trace.is_some() || measure.acks.is_some();
-    let finite = plan.flows.iter().any(|flow| matches!(flow.source, Source::Transfers { .. }));
-    if options.lookahead == Some(false) || observed || finite {
+    if options.lookahead == Some(false) || observed {
         return None;
     }
     Regions::of(plan, slots, links, routes)
 }
 
 impl Lookahead {
-    pub fn new(plan: &Plan, regions: Regions, options: Options) -> Lookahead {
-        let bulk = plan.flows.iter().enumerate().filter(|(_, flow)| matches!(flow.source, Source::Bulk));
-        let mut stops: Vec<(Time, usize)> =
-            bulk.filter_map(|(index, flow)| Some((Time(flow.stop_ns?), index))).collect();
-        stops.sort_unstable_by_key(|stop| std::cmp::Reverse(*stop));
+    pub fn new(regions: Regions, stops: Stops, options: Options) -> Lookahead {
         let always = options.lookahead == Some(true);
         Lookahead {
             clocks: vec![0; regions.all.len()],
             regions: regions.all,
+            patience_ns: stops.patience_ns(),
             stops,
             pause: 0,
             always,
@@ -92,23 +89,28 @@ impl Simulation {
         loop {
             let (common, slot) = self.calendar.first_of(COMMON);
             let last = if slot == CHANGES { common.0 } else { common.0.saturating_add(1) };
-            let end = last.min(until.0.saturating_add(1)).min(self.first_stop(lookahead));
-            if end <= from && common > until || lookahead.pause > 0 || self.first_stop(lookahead) <= from {
+            let whole = last.min(until.0.saturating_add(1));
+            let stop = lookahead.stops.first(from, &self.flows, self.statistics.events);
+            let end = whole.min(stop);
+            if end <= from && common > until || lookahead.pause > 0 || stop <= from {
+                let patience_ns = if lookahead.pause > 0 { u64::MAX } else { lookahead.patience_ns };
                 lookahead.pause = lookahead.pause.saturating_sub(1);
-                if !self.run_in_order(until) {
-                    return;
+                lookahead.stops.passed_in_order();
+                match self.run_in_order(until, Time(from.saturating_add(patience_ns))) {
+                    None => return,
+                    Some(reached) => from = reached,
                 }
-                from = self.now.0;
                 continue;
             }
             if end > from {
-                self.run_window(lookahead, from, end);
+                let is_worth_it = self.run_window(lookahead, from, end);
+                if !is_worth_it && !lookahead.always {
+                    // What a stop cut short says little of the next window.
+                    lookahead.pause = if end < whole { 1 } else { PAUSE };
+                }
                 from = end;
             }
-            if common > until {
-                continue;
-            }
-            if common.0 < self.first_stop(lookahead) {
+            if common <= until && common.0 < stop {
                 self.now = common;
                 self.statistics.events += 1;
                 self.dispatch(slot);
@@ -116,28 +118,22 @@ impl Simulation {
         }
     }
 
-    /// The first end of a bulk flow that is not over, nanoseconds.
-    fn first_stop(&self, lookahead: &mut Lookahead) -> u64 {
-        while lookahead.stops.last().is_some_and(|(_, flow)| self.flows[*flow].finished) {
-            lookahead.stops.pop();
-        }
-        lookahead.stops.last().map_or(u64::MAX, |(at, _)| at.0)
-    }
-
-    /// Simulates in one order up to the next sample; false if `until` comes before.
-    fn run_in_order(&mut self, until: Time) -> bool {
+    /// Simulates in one order up to the next sample, or up to `limit`; returns the instant before which everything is
+    /// processed then, nanoseconds. None if `until` comes before.
+    fn run_in_order(&mut self, until: Time, limit: Time) -> Option<u64> {
         self.calendar.join();
         loop {
-            match self.step(until) {
-                None => return false,
-                Some(slot) if slot >= self.slots.tcp_tick => return true,
+            match self.step(until.min(limit)) {
+                None if limit < until => return Some(limit.0 + 1),
+                None => return None,
+                Some(slot) if slot >= self.slots.tcp_tick => return Some(self.now.0),
                 Some(_) => {}
             }
         }
     }
 
-    /// Simulates everything in `[from, end)`, region by region.
-    fn run_window(&mut self, lookahead: &mut Lookahead, from: u64, end: u64) {
+    /// Simulates everything in `[from, end)`, region by region; returns whether there were events enough for the visits.
+    fn run_window(&mut self, lookahead: &mut Lookahead, from: u64, end: u64) -> bool {
         self.calendar.split();
         let Lookahead { regions, clocks, batch, .. } = lookahead;
         clocks.fill(from);
@@ -161,9 +157,7 @@ impl Simulation {
         }
         self.telemetry.regions_met();
         lookahead.events += self.statistics.events - before;
-        if MOST_VISITS * (self.statistics.events - before) < visits && !lookahead.always {
-            lookahead.pause = PAUSE;
-        }
+        MOST_VISITS * (self.statistics.events - before) >= visits
     }
 
     /// Processes the events of a region before `end`.

@@ -15,6 +15,7 @@ mod prepare;
 mod regions;
 mod sending;
 mod slots;
+mod stops;
 
 use weir_links::{Calendar, Link, Routes, append_classes_sorted, append_sorted, mark_fused};
 use weir_plan::Plan;
@@ -34,6 +35,7 @@ use nodes::Nodes;
 use prepare::Parts;
 use regions::Regions;
 use slots::{CHANGES, Slots};
+use stops::Stops;
 
 /// Options of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -137,7 +139,7 @@ impl Simulation {
             finished: false,
             slots,
             calendar: Calendar::with_regions(&of_slots),
-            lookahead: regions.map(|regions| Lookahead::new(plan, regions, options)),
+            lookahead: regions.map(|regions| Lookahead::new(regions, Stops::new(plan, &links), options)),
             links,
             nodes: Nodes::new(nodes, plan.links.iter().map(|link| link.from)),
             flows,

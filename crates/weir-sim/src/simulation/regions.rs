@@ -6,15 +6,23 @@
 //! without a look at what they do in between. Each region processes its own events in their order, so the result is the
 //! same as with one order for all.
 //!
+//! The delay `d` may be zero, as on the link of a host, if no regions feed each other in a circle of such links: those
+//! that are fed follow their feeders. An arrival is later than its cause then by the time of a transmission, so that
+//! events of one instant have one order.
+//!
 //! Sender and receiver of a flow belong to the regions of their hosts' first links; packets that leave one link for
 //! different links keep these together.
 
 use weir_links::{Link, Routes, Stop, UNUSED};
-use weir_plan::Plan;
+use weir_plan::{ChangeKind, Delay, Plan};
+use weir_units::{Bytes, Dur, Rate};
 
 use super::batches::{Kind, Kinds};
 use super::slots::Slots;
 use crate::packet::Packet;
+
+/// Headers of a datagram, bytes: no packet is smaller.
+const SMALLEST_PACKET: u64 = 28;
 
 /// The region of events that concern everything: changes of links, samples.
 pub(super) const COMMON: u32 = 0;
@@ -68,6 +76,46 @@ impl Sets {
         let (a, b) = (self.find(a), self.find(b));
         self.parent[a.max(b) as usize] = a.min(b);
     }
+
+    /// Unites sets that depend on each other at once: `edges` lead from an element to one that depends on it at once. Sets
+    /// between two such circles join them.
+    fn unite_mutual(&mut self, edges: &[Edge]) {
+        let mut edges: Vec<(u32, u32)> = edges
+            .iter()
+            .filter_map(|edge| match *edge {
+                Edge::Later(from, to) => Some((self.find(from), self.find(to))),
+                Edge::AtOnce(from, to) => {
+                    self.unite(from, to);
+                    None
+                }
+            })
+            .collect();
+        // What has no edge to it, or none from it, is in no circle.
+        loop {
+            for edge in &mut edges {
+                *edge = (self.find(edge.0), self.find(edge.1));
+            }
+            let before = edges.len();
+            let (mut is_left, mut is_reached) = (vec![false; self.parent.len()], vec![false; self.parent.len()]);
+            for (from, to) in &edges {
+                (is_left[*from as usize], is_reached[*to as usize]) = (true, true);
+            }
+            edges.retain(|(from, to)| from != to && is_reached[*from as usize] && is_left[*to as usize]);
+            if edges.len() == before {
+                break;
+            }
+        }
+        edges.iter().for_each(|(from, to)| self.unite(*from, *to));
+    }
+}
+
+/// What happens at the first element may concern the second one without a delay between.
+#[derive(Clone, Copy)]
+enum Edge {
+    /// After the time of a transmission: always later than its cause.
+    Later(u32, u32),
+    /// Possibly at the same nanosecond.
+    AtOnce(u32, u32),
 }
 
 /// A link whose pipe holds packets: the element that takes them, and their least delay since they entered the region.
@@ -91,11 +139,7 @@ impl Regions {
         }
         let mut sets = Sets::new(links.len() as u32, plan.flows.len() as u32);
         let crossings = crossings(plan, links, routes, &mut sets);
-        for (link, crossing) in crossings.iter().enumerate() {
-            if let Some(Crossing { taker, delay_ns: 0 }) = crossing {
-                sets.unite(link as u32, *taker);
-            }
-        }
+        sets.unite_mutual(&without_delay(plan, &crossings));
         let number = numbers(plan, &mut sets);
         let count = number.iter().filter(|number| **number != UNUSED).max().map_or(0, |last| *last as usize);
         if count < 2 {
@@ -171,6 +215,33 @@ fn crossings(plan: &Plan, links: &[Link<Packet>], routes: &Routes, sets: &mut Se
         }
     }
     crossings
+}
+
+/// The crossings without a delay.
+fn without_delay(plan: &Plan, crossings: &[Option<Crossing>]) -> Vec<Edge> {
+    let mut takes_time: Vec<bool> = plan.links.iter().map(|link| transmits_in_time(link.rate_bps)).collect();
+    for (link, given) in plan.links.iter().enumerate() {
+        takes_time[link] &= matches!(given.delay, Delay::Fixed { .. });
+    }
+    for change in &plan.changes {
+        takes_time[change.link as usize] &= match change.change {
+            ChangeKind::Rate { rate_bps } => transmits_in_time(rate_bps),
+            ChangeKind::Delay { .. } => false,
+            ChangeKind::Loss { .. } | ChangeKind::Shares { .. } => true,
+        };
+    }
+    let edge = |(link, crossing): (usize, &Option<Crossing>)| match crossing {
+        Some(Crossing { taker, delay_ns: 0 }) if takes_time[link] => Some(Edge::Later(link as u32, *taker)),
+        Some(Crossing { taker, delay_ns: 0 }) => Some(Edge::AtOnce(link as u32, *taker)),
+        _ => None,
+    };
+    crossings.iter().enumerate().filter_map(edge).collect()
+}
+
+/// Whether the smallest packet takes longer than the nanosecond by which an instant may be rounded.
+fn transmits_in_time(rate_bps: u64) -> bool {
+    // A rate of zero stops the link.
+    Rate::from_bps(rate_bps.max(1)).time_for(Bytes(SMALLEST_PACKET)) > Dur(2)
 }
 
 /// Notes that `taker` takes packets from the pipe of `link`.

@@ -282,6 +282,11 @@ impl Sender {
         self.board.una
     }
 
+    /// Payload written by the application that was never sent.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.written_bytes.saturating_sub(self.next_bytes)
+    }
+
     /// Payload acknowledged.
     pub fn acked_bytes(&self) -> u64 {
         self.una_bytes
