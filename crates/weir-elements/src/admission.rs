@@ -4,7 +4,7 @@ use weir_units::{Rate, Stream, Time};
 
 use crate::fifo::Fifo;
 use crate::qdisc::Drops;
-use crate::{Admission, Counters, Dequeued, DropReason, Enqueued, Packet, Port, Qdisc, QueuePlan};
+use crate::{Admission, Counters, Dequeued, DropReason, DropTail, Enqueued, Packet, Port, Qdisc, QueuePlan};
 
 /// A packet at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,9 @@ pub trait Admits {
     /// Whether this queue surely admits a packet of `bytes` on the wire.
     fn has_room(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool;
 
+    /// A limit within which this queue admits all packets, whatever they are, and marks none; of nothing without one.
+    fn room(&self) -> DropTail;
+
     /// Changes the rate of the transmitter.
     fn set_rate(&mut self, rate: Rate);
 }
@@ -60,6 +63,10 @@ impl<A: Admits> Admits for Box<A> {
     #[inline]
     fn has_room(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool {
         (**self).has_room(bytes, queue_bytes, queue_packets)
+    }
+
+    fn room(&self) -> DropTail {
+        (**self).room()
     }
 
     fn set_rate(&mut self, rate: Rate) {

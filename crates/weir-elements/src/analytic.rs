@@ -7,7 +7,8 @@
 
 use weir_units::{Rate, Time};
 
-use crate::{Admission, Arrival, Backlog, DropReason, Ring, Transmitter, Verdict};
+use crate::transmitter::OneSize;
+use crate::{Admission, Arrival, Backlog, DropReason, DropTail, Ring, Transmitter, Verdict};
 
 /// The outcome of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,14 +64,66 @@ impl Waiting {
 #[derive(Clone, Debug)]
 pub struct FifoLink {
     admission: Admission,
+    /// What the admission surely admits.
+    room: DropTail,
     transmitter: Transmitter,
     waiting: Waiting,
+}
+
+/// Packets of one size that are sent one after the other: the state of a [`FifoLink`] that a loop keeps in registers.
+pub struct Run<'a> {
+    slots: &'a mut [(Time, u32)],
+    head: usize,
+    tail: usize,
+    waiting_bytes: u64,
+    sender: OneSize,
+    wire: u32,
+    room: DropTail,
+    transmitter: &'a mut Transmitter,
+    /// Where the state goes at the end.
+    kept: (&'a mut usize, &'a mut usize, &'a mut u64),
+}
+
+impl Run<'_> {
+    /// As [`FifoLink::send_observed`]; `began` gets the bytes on the wire of each packet.
+    #[inline(always)]
+    pub fn send(&mut self, now: Time, mut began: impl FnMut(u32)) -> Option<(Time, Time)> {
+        let mask = self.slots.len().wrapping_sub(1);
+        while self.head != self.tail {
+            let (start, wire) = self.slots[self.head & mask];
+            if start > now {
+                break;
+            }
+            self.waiting_bytes -= u64::from(wire);
+            self.head = self.head.wrapping_add(1);
+            began(wire);
+        }
+        let waiting = self.tail.wrapping_sub(self.head);
+        if waiting == self.slots.len() || !self.room.fits(self.wire, self.waiting_bytes, waiting as u64) {
+            return None;
+        }
+        let start = now.max(self.sender.busy_until());
+        if start > now {
+            self.slots[self.tail & mask] = (start, self.wire);
+            self.tail = self.tail.wrapping_add(1);
+            self.waiting_bytes += u64::from(self.wire);
+        }
+        Some((start, self.sender.transmit(now)))
+    }
+
+    /// Ends the run.
+    #[inline]
+    pub fn end(self) {
+        (*self.kept.0, *self.kept.1, *self.kept.2) = (self.head, self.tail, self.waiting_bytes);
+        self.transmitter.resume(self.sender);
+    }
 }
 
 impl FifoLink {
     /// An empty, idle link.
     pub fn new(admission: Admission, rate: Rate) -> FifoLink {
-        FifoLink { admission, transmitter: Transmitter::new(rate), waiting: Waiting::default() }
+        let room = admission.room();
+        FifoLink { admission, room, transmitter: Transmitter::new(rate), waiting: Waiting::default() }
     }
 
     /// Reserves room for so many waiting packets.
@@ -91,13 +144,13 @@ impl FifoLink {
     pub fn send_surely(&mut self, now: Time, bytes: u32) -> Option<(Time, Time)> {
         let busy_until = self.transmitter.busy_until();
         if busy_until <= now {
-            if !self.admission.has_room(bytes, 0, 0) {
+            if !self.room.fits(bytes, 0, 0) {
                 return None;
             }
             self.waiting.clear();
             return Some((now, self.transmitter.transmit(now, bytes)));
         }
-        if self.waiting.packets.is_full() || !self.had_room(bytes) {
+        if self.waiting.packets.is_full() || !self.fits(bytes) {
             return None;
         }
         self.waiting.push(busy_until, bytes);
@@ -108,7 +161,7 @@ impl FifoLink {
     #[inline(always)]
     pub fn send_observed(&mut self, now: Time, bytes: u32, began: impl FnMut(Time, u32)) -> Option<(Time, Time)> {
         self.waiting.advance(now, began);
-        if !self.had_room(bytes) {
+        if !self.fits(bytes) {
             return None;
         }
         let start = now.max(self.transmitter.busy_until());
@@ -118,12 +171,35 @@ impl FifoLink {
         Some((start, self.transmitter.transmit(now, bytes)))
     }
 
+    /// Begins a run of packets of `bytes` on the wire; until its [end](Run::end) the link is not asked anything else.
+    #[inline]
+    pub fn run(&mut self, bytes: u32) -> Run<'_> {
+        let Waiting { packets, bytes: waiting_bytes } = &mut self.waiting;
+        let (slots, head, tail) = packets.open();
+        Run {
+            slots,
+            head: *head,
+            tail: *tail,
+            waiting_bytes: *waiting_bytes,
+            sender: self.transmitter.of_size(bytes),
+            wire: bytes,
+            room: self.room,
+            transmitter: &mut self.transmitter,
+            kept: (head, tail, waiting_bytes),
+        }
+    }
+
     /// Whether `packets` more packets of `bytes` each surely have room.
     #[inline]
     pub fn has_room_for(&self, packets: u64, bytes: u32) -> bool {
         let before = packets - 1;
         let queue_bytes = self.waiting.bytes + before * u64::from(bytes);
-        self.admission.has_room(bytes, queue_bytes, self.waiting.packets.len() as u64 + before)
+        self.room.fits(bytes, queue_bytes, self.waiting.packets.len() as u64 + before)
+    }
+
+    #[inline(always)]
+    fn fits(&self, bytes: u32) -> bool {
+        self.room.fits(bytes, self.waiting.bytes, self.waiting.packets.len() as u64)
     }
 
     /// As [`offer`](FifoLink::offer). Before the decision, calls `began` for each waiting packet whose transmission has

@@ -81,6 +81,15 @@ impl DropTail {
         DropTail { max_bytes: limit.bytes.unwrap_or(u64::MAX), max_packets: limit.packets.unwrap_or(u64::MAX) }
     }
 
+    /// No room at all.
+    pub(crate) const NOTHING: DropTail = DropTail { max_bytes: 0, max_packets: 0 };
+
+    /// The same limit, but at most `bytes`.
+    #[must_use]
+    pub(crate) fn within(self, bytes: u64) -> DropTail {
+        DropTail { max_bytes: self.max_bytes.min(bytes), ..self }
+    }
+
     /// Whether a packet of `bytes` fits behind `queue_packets` packets of `queue_bytes` bytes.
     #[inline]
     pub fn fits(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool {
@@ -107,6 +116,10 @@ impl Admits for DropTail {
     #[inline]
     fn has_room(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool {
         self.fits(bytes, queue_bytes, queue_packets)
+    }
+
+    fn room(&self) -> DropTail {
+        *self
     }
 
     fn set_rate(&mut self, _rate: Rate) {}

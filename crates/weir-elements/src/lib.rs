@@ -79,7 +79,7 @@ mod wfq;
 mod wrr;
 
 pub use admission::{AdmissionQueue, Admits, Arrival, AtArrival, Backlog, Verdict};
-pub use analytic::{FifoLink, Offer};
+pub use analytic::{FifoLink, Offer, Run};
 pub use classes::Members;
 pub use codel::{Codel, CodelParams};
 pub use declare::{ElementInfo, Fault, Form, Key, Kind, Place, QueuePlan};

@@ -129,6 +129,13 @@ macro_rules! queues {
                 }
             }
 
+            /// A limit within which this queue admits all packets, whatever they are, and marks none.
+            pub(crate) fn room(&self) -> DropTail {
+                match self {
+                    $(Admission::$arrival(admission) => admission.room(),)+
+                }
+            }
+
             /// Changes the rate of the transmitter.
             pub fn set_rate(&mut self, rate: Rate) {
                 match self {

@@ -259,6 +259,10 @@ impl Admits for Red {
         false
     }
 
+    fn room(&self) -> DropTail {
+        DropTail::NOTHING
+    }
+
     /// Changes the decay of the average on an idle link.
     fn set_rate(&mut self, rate: Rate) {
         self.idle = IdleDecay::new(self.weight, self.mtu_bytes, rate);

@@ -9,7 +9,7 @@ use weir_units::{Rate, Stream, Time};
 use crate::admission::{AdmissionQueue, Admits, AtArrival};
 use crate::declare::{ElementInfo, Fault, QueuePlan};
 use crate::qdisc::{AtDeparture, Drops};
-use crate::{Arrival, Backlog, Counters, Dequeued, Enqueued, Limit, Packet, Port, Qdisc, Verdict};
+use crate::{Arrival, Backlog, Counters, Dequeued, DropTail, Enqueued, Limit, Packet, Port, Qdisc, Verdict};
 use crate::{delay, loss, mtu, transmitter};
 
 queues! {

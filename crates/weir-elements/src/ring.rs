@@ -134,6 +134,13 @@ impl<T: Copy + Default> Ring<T> {
         older.iter().chain(newer)
     }
 
+    /// The memory, which holds a power of two of records or none, and the numbers of records removed and added so far: a
+    /// loop keeps them in registers.
+    #[inline]
+    pub(crate) fn open(&mut self) -> (&mut [T], &mut usize, &mut usize) {
+        (&mut self.slots, &mut self.head, &mut self.tail)
+    }
+
     #[cold]
     fn grow(&mut self, count: usize) {
         let mut slots: Vec<T> = Vec::with_capacity(count);

@@ -106,6 +106,10 @@ impl Admits for Step {
         queue_bytes <= self.threshold && self.limit.fits(bytes, queue_bytes, queue_packets)
     }
 
+    fn room(&self) -> DropTail {
+        self.limit.within(self.threshold)
+    }
+
     /// The threshold is in bytes.
     fn set_rate(&mut self, _rate: Rate) {}
 }

@@ -49,6 +49,34 @@ pub struct Transmitter {
     cache: [Cached; 2],
 }
 
+/// The state of a transmitter that sends packets of one size, apart from it: a loop over them keeps it in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OneSize {
+    rate: u64,
+    busy_until: u64,
+    short: u64,
+    ns: u64,
+    numerator: u64,
+}
+
+impl OneSize {
+    /// As [`Transmitter::busy_until`].
+    #[inline(always)]
+    pub fn busy_until(&self) -> Time {
+        Time(self.busy_until)
+    }
+
+    /// As [`Transmitter::transmit`]; without a branch on the fraction, which no branch predictor foresees.
+    #[inline(always)]
+    pub fn transmit(&mut self, now: Time) -> Time {
+        let short = if now.0 > self.busy_until { 0 } else { self.short };
+        let (left, borrow) = short.overflowing_sub(self.numerator);
+        self.busy_until = now.0.max(self.busy_until) + self.ns + u64::from(borrow);
+        self.short = if borrow { left.wrapping_add(self.rate) } else { left };
+        Time(self.busy_until)
+    }
+}
+
 impl Transmitter {
     /// An idle transmitter at the start of the run.
     pub fn new(rate: Rate) -> Transmitter {
@@ -99,6 +127,19 @@ impl Transmitter {
             self.short -= numerator;
         }
         self.busy_until
+    }
+
+    /// The state for packets of one size; [`resume`](Transmitter::resume) puts it back.
+    #[inline]
+    pub(crate) fn of_size(&mut self, wire_bytes: u32) -> OneSize {
+        let (ns, numerator) = self.duration(wire_bytes);
+        OneSize { rate: self.rate, busy_until: self.busy_until.0, short: self.short, ns, numerator }
+    }
+
+    /// Continues after the packets of one size.
+    #[inline]
+    pub(crate) fn resume(&mut self, after: OneSize) {
+        (self.busy_until, self.short) = (after.busy_until(), after.short);
     }
 
     /// Changes the rate, from the next packet on; the one in transmission keeps its departure. Zero stops it.
@@ -210,6 +251,26 @@ mod tests {
     }
 
     proptest! {
+        /// The state apart from the transmitter makes the same departures, and leaves it as they would.
+        #[test]
+        fn packets_of_one_size_depart_as_single_ones(
+            rate in 1_000u64..400_000_000_000,
+            runs in prop::collection::vec((1u32..9_038, prop::collection::vec(0u64..30_000, 0..20)), 1..10),
+        ) {
+            let (mut single, mut run) = (Transmitter::new(Rate(rate)), Transmitter::new(Rate(rate)));
+            let mut now = 0;
+            for (bytes, gaps) in runs {
+                let mut apart = run.of_size(bytes);
+                for gap in gaps {
+                    now += gap;
+                    prop_assert_eq!(apart.busy_until(), single.busy_until());
+                    prop_assert_eq!(apart.transmit(Time(now)), single.transmit(Time(now), bytes));
+                }
+                run.resume(apart);
+            }
+            prop_assert_eq!((run.busy_until, run.short), (single.busy_until, single.short));
+        }
+
         /// A busy period that begins at `start` ends at `start` plus the exact time of its bytes, whatever came before.
         #[test]
         fn every_busy_period_is_exact(

@@ -17,7 +17,7 @@ mod pipe;
 mod stats;
 mod topology;
 
-pub use batch::Merge;
+pub use batch::{Merge, Source};
 pub use calendar::{Calendar, UNUSED};
 pub use delays::DelayStats;
 pub use link::{Link, Passage, Start, build_links};

@@ -57,7 +57,7 @@ pub enum Start<P> {
     Idle,
 }
 
-enum Discipline<P: Record> {
+pub(crate) enum Discipline<P: Record> {
     Analytic(FifoLink),
     Evented(Box<Evented<P>>),
 }
@@ -74,12 +74,12 @@ impl<P: Record> Discipline<P> {
 
 /// A directed link.
 pub struct Link<P: Record> {
-    mtu: Mtu,
-    overhead: u32,
+    pub(crate) mtu: Mtu,
+    pub(crate) overhead: u32,
     // Rare parts are boxed: a simulation accesses all links all the time, and smaller links stay in the cache.
-    loss: Option<Box<LossModel>>,
-    discipline: Discipline<P>,
-    delay: DelayStage,
+    pub(crate) loss: Option<Box<LossModel>>,
+    pub(crate) discipline: Discipline<P>,
+    pub(crate) delay: DelayStage,
     /// Its statistics per interval.
     pub stats: LinkStats,
     /// The packets in flight on it.
@@ -101,7 +101,7 @@ pub struct Link<P: Record> {
     loss_changes: u32,
 }
 
-enum DelayStage {
+pub(crate) enum DelayStage {
     Fixed(Dur),
     Varying(Box<DelayLine>),
     /// The far end forwards a packet when it has the packet's first bytes.
@@ -281,42 +281,6 @@ impl<P: Record> Link<P> {
         self.enter_any(at, packet, lost)
     }
 
-    /// Passes packets to which nothing but queueing and a fixed delay happens, as [`pass`](Link::pass). Returns the first
-    /// other one, on which [`enter_any`](Link::enter_any) decides.
-    #[inline(always)]
-    pub(crate) fn pass_simply(
-        &mut self,
-        next: &mut impl FnMut() -> Option<(Time, P)>,
-        sent: &mut Vec<(Time, P)>,
-    ) -> Option<(Time, P)> {
-        let (mtu, overhead) = (self.mtu, self.overhead);
-        let Discipline::Analytic(fifo) = &mut self.discipline else { return next() };
-        let DelayStage::Fixed(delay) = self.delay else { return next() };
-        if self.loss.is_some() {
-            return next();
-        }
-        match &mut self.stats.0 {
-            None => pass_all(next, sent, |at, packet| {
-                if !mtu.fits(packet) {
-                    return None;
-                }
-                let (_, departure) = fifo.send_surely(at, packet.ip_bytes() + overhead)?;
-                Some(departure + delay)
-            }),
-            Some(bins) => pass_all(next, sent, |at, packet| {
-                let bytes = packet.ip_bytes();
-                if !mtu.fits(packet) {
-                    return None;
-                }
-                let began = |start, wire| bins.began(start, wire - overhead);
-                let (start, departure) = fifo.send_observed(at, bytes + overhead, began)?;
-                bins.arrived(at, bytes);
-                bins.accepted(at, start, bytes);
-                Some(departure + delay)
-            }),
-        }
-    }
-
     /// Sends `packets` packets of a host, of `ip_bytes` each, at once, and calls `each` with departure and arrival of
     /// one after the other until it returns false. None, and nothing sent, unless all surely have room and nothing but
     /// queueing and a fixed delay happens to them.
@@ -484,20 +448,6 @@ impl<P: Record> Link<P> {
             }
         }
         false
-    }
-}
-
-/// Adds packets to `sent` with the times that `pass` returns; returns the first one for which it returns none.
-#[inline(always)]
-fn pass_all<P: Record>(
-    next: &mut impl FnMut() -> Option<(Time, P)>,
-    sent: &mut Vec<(Time, P)>,
-    mut pass: impl FnMut(Time, &P) -> Option<Time>,
-) -> Option<(Time, P)> {
-    loop {
-        let (at, packet) = next()?;
-        let Some(arrival) = pass(at, &packet) else { return Some((at, packet)) };
-        sent.push((arrival, packet));
     }
 }
 

@@ -193,7 +193,100 @@ impl ClassStats {
     }
 }
 
+/// What packets of one size add to a bin: a loop keeps it in registers.
+pub(crate) struct Tally {
+    ip_bytes: u64,
+    bin_end: u64,
+    queue_bytes: u64,
+    queue_packets: u64,
+    queue_max_bytes: u64,
+    packets: u64,
+    delay_sum: u64,
+    delay_max: u64,
+}
+
+/// What follows a run of packets of one size.
+pub(crate) trait Observer {
+    /// Whether it follows packets that come at this instant.
+    fn covers(&self, at: Time) -> bool;
+    /// A packet that waited begins its transmission.
+    fn began(&mut self, ip_bytes: u32);
+    /// A packet comes at `at` and begins its transmission at `start`.
+    fn accepted(&mut self, at: Time, start: Time);
+}
+
+/// Nothing is recorded.
+impl Observer for () {
+    #[inline(always)]
+    fn covers(&self, _at: Time) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn began(&mut self, _ip_bytes: u32) {}
+
+    #[inline(always)]
+    fn accepted(&mut self, _at: Time, _start: Time) {}
+}
+
+impl Observer for Tally {
+    /// Whether an instant is within the bin.
+    #[inline(always)]
+    fn covers(&self, at: Time) -> bool {
+        at.0 < self.bin_end
+    }
+
+    /// As [`Bins::began`], within the bin.
+    #[inline(always)]
+    fn began(&mut self, ip_bytes: u32) {
+        self.queue_bytes -= u64::from(ip_bytes);
+        self.queue_packets -= 1;
+    }
+
+    /// As [`Bins::arrived`] and [`Bins::accepted`], within the bin.
+    #[inline(always)]
+    fn accepted(&mut self, at: Time, start: Time) {
+        if start > at {
+            self.queue_bytes += self.ip_bytes;
+            self.queue_packets += 1;
+            self.queue_max_bytes = self.queue_max_bytes.max(self.queue_bytes);
+        }
+        let waited = start.since(at).0;
+        self.packets += 1;
+        self.delay_sum += waited;
+        self.delay_max = self.delay_max.max(waited);
+    }
+}
+
 impl Bins {
+    /// What packets of `ip_bytes` add to the present bin, so far nothing.
+    #[inline]
+    pub fn tally(&self, ip_bytes: u32) -> Tally {
+        Tally {
+            ip_bytes: u64::from(ip_bytes),
+            bin_end: self.bin_end,
+            queue_bytes: self.queue_bytes,
+            queue_packets: self.queue_packets,
+            queue_max_bytes: self.bin.queue_max_bytes,
+            packets: 0,
+            delay_sum: 0,
+            delay_max: self.bin.delay_max,
+        }
+    }
+
+    /// Adds a tally to the bin for which it was made.
+    #[inline]
+    pub fn add(&mut self, tally: &Tally) {
+        (self.queue_bytes, self.queue_packets) = (tally.queue_bytes, tally.queue_packets);
+        let bin = &mut self.bin;
+        bin.in_packets += tally.packets;
+        bin.in_bytes += tally.packets * tally.ip_bytes;
+        bin.queue_max_bytes = tally.queue_max_bytes;
+        bin.delay_sum += tally.delay_sum;
+        bin.delay_count += tally.packets;
+        bin.delay_max = tally.delay_max;
+    }
+
     #[inline]
     fn roll(&mut self, at: Time) {
         while at.0 >= self.bin_end {

@@ -4,7 +4,7 @@
 //! events, and the order of these, are those of the calendar.
 
 use weir_elements::Ring;
-use weir_links::{Link, Merge, Pipe, Routes, Stop};
+use weir_links::{Link, Merge, Pipe, Routes, Source, Stop};
 use weir_plan::Plan;
 use weir_units::{Time, fetch, fetch_line};
 
@@ -150,36 +150,6 @@ pub(super) struct Batch {
     due: Vec<(u32, Time)>,
 }
 
-/// The packets in a pipe that are not merged yet, in two parts, the first of which is empty only if the other is.
-struct Source<'a> {
-    packets: &'a [(Time, Packet)],
-    newer: &'a [(Time, Packet)],
-}
-
-impl<'a> Source<'a> {
-    fn of(ring: &'a Ring<(Time, Packet)>) -> Source<'a> {
-        let (packets, newer) = ring.parts();
-        Source { packets, newer }
-    }
-
-    /// The arrival of the next packet; [`Time::MAX`] for none.
-    #[inline(always)]
-    fn due(&self) -> Time {
-        self.packets.first().map_or(Time::MAX, |(at, _)| *at)
-    }
-
-    #[inline(always)]
-    fn take(&mut self) -> Option<(Time, Packet)> {
-        let (first, others) = self.packets.split_first()?;
-        self.packets = if others.is_empty() { std::mem::take(&mut self.newer) } else { others };
-        Some(*first)
-    }
-
-    fn left(&self) -> usize {
-        self.packets.len() + self.newer.len()
-    }
-}
-
 impl Simulation {
     /// Processes the events of a router before `end`.
     pub(super) fn run_router(&mut self, region: u32, end: u64) {
@@ -218,8 +188,8 @@ impl Simulation {
             self.sort_inputs(region, batch, inputs, (from, end.min(from.saturating_add(SORTED_NS))));
             let Batch { packets, unsorted, order, .. } = &mut *batch;
             for places in order.chunks(BATCH) {
-                let mut next = places.iter().map(|key| unsorted[(key & ((1 << SORTED_BITS) - 1)) as usize]);
-                self.pass_batch(|| next.next(), packets, link);
+                packets.extend(places.iter().map(|key| unsorted[(key & ((1 << SORTED_BITS) - 1)) as usize]));
+                self.pass_batch(packets, link);
                 self.forward_batch(packets, link, true);
             }
         }
@@ -267,22 +237,15 @@ impl Simulation {
             // Nothing enters the pipes meanwhile: other regions feed them.
             rings.push(std::mem::take(ring));
         }
-        let mut sources: Vec<Source<'_>> = rings.iter().map(Source::of).collect();
+        let parts = rings.iter().map(Ring::parts);
+        let mut sources: Vec<Source<'_, Packet>> = parts.map(|(older, newer)| Source::new(older, newer)).collect();
         merge.begin(sources.iter().map(Source::due), Time(end));
         loop {
-            let mut left = BATCH;
-            let next = || {
-                let first = merge.first().filter(|_| left > 0)?;
-                left -= 1;
-                let source = &mut sources[first];
-                let Some((at, packet)) = source.take() else { unreachable!("a source is due while it has a packet") };
-                merge.replace(first, source.due());
-                Some((at, packet.hopped()))
-            };
-            self.pass_batch(next, packets, link);
-            if left == BATCH {
+            merge.take(&mut sources, BATCH, packets, Packet::hopped);
+            if packets.is_empty() {
                 break;
             }
+            self.pass_batch(packets, link);
             self.forward_batch(packets, link, false);
         }
         let left: Vec<usize> = sources.iter().map(Source::left).collect();
@@ -293,22 +256,12 @@ impl Simulation {
         }
     }
 
-    /// Sends packets that `next` yields over a link; those that are sent, with the times at which they reach its far end,
-    /// are in `packets` then.
-    #[inline(always)]
-    fn pass_batch(
-        &mut self,
-        mut next: impl FnMut() -> Option<(Time, Packet)>,
-        packets: &mut Vec<(Time, Packet)>,
-        link: u32,
-    ) {
-        let (mut count, mut last) = (0, self.now);
-        let counted = || {
-            let packet = next()?;
-            (count, last) = (count + 1, packet.0);
-            Some(packet)
-        };
-        self.links[link as usize].pass(counted, packets, &mut self.lost);
+    /// Sends packets that come to a link at their times; those that are sent have the times at which they reach its far end
+    /// then, the others are gone.
+    fn pass_batch(&mut self, packets: &mut Vec<(Time, Packet)>, link: u32) {
+        let Some(&(last, _)) = packets.last() else { return };
+        let count = packets.len() as u64;
+        self.links[link as usize].pass(packets, &mut self.lost);
         self.now = last;
         self.statistics.events += count;
         self.batches.passed += count;
