@@ -7,6 +7,8 @@
 //! - [`session`]: the event loop and the protocol; [`context`]: the state that endpoints share.
 //! - [`tcp_sender`], [`tcp_receiver`], [`cbr_sender`], [`cbr_receiver`]: the ends of flows; [`open`]: their sockets;
 //!   [`window`]: the receive window; [`newcomers`]: connections that have not shown the run's token yet.
+//! - [`quic_sender`], [`quic_receiver`]: the ends of QUIC flows over UDP sockets; [`quic`]: what both need. The
+//!   protocol is `weir-quic`.
 //! - [`program_end`]: the ends of flows with traffic from other programs; [`program`]: their command lines;
 //!   [`command`]:
 //!   their execution; [`census`] and [`foreign`]: their connections and the sums over them; [`iperf3`]: its report;
@@ -55,6 +57,9 @@ mod path;
 mod program;
 mod program_end;
 mod queues;
+mod quic;
+mod quic_receiver;
+mod quic_sender;
 mod sampler;
 mod schedule;
 mod services;

@@ -24,7 +24,7 @@ pub const UDP_BUFFER_BYTES: u64 = 8 << 20;
 pub fn tcp_of(flow: &Flow) -> &Tcp {
     match &flow.transport {
         Transport::Tcp(tcp) => tcp,
-        Transport::Udp(_) => unreachable!("a UDP flow has endpoints of its own"),
+        Transport::Udp(_) | Transport::Quic(_) => unreachable!("only TCP flows have such endpoints"),
     }
 }
 
@@ -32,7 +32,7 @@ pub fn tcp_of(flow: &Flow) -> &Tcp {
 pub fn udp_of(flow: &Flow) -> &Udp {
     match &flow.transport {
         Transport::Udp(udp) => udp,
-        Transport::Tcp(_) => unreachable!("a TCP flow has endpoints of its own"),
+        Transport::Tcp(_) | Transport::Quic(_) => unreachable!("only UDP flows have such endpoints"),
     }
 }
 

@@ -19,6 +19,8 @@ use crate::context::Context;
 use crate::error::AgentError;
 use crate::output::{Input, Output};
 use crate::program_end::ProgramEnd;
+use crate::quic_receiver::QuicReceiver;
+use crate::quic_sender::QuicSender;
 use crate::sampler::{Sampler, Sampling};
 use crate::schedule::Slot;
 use crate::tcp_receiver::TcpReceiver;
@@ -79,6 +81,8 @@ enum Endpoint {
     TcpReceiver(TcpReceiver),
     CbrSender(Box<CbrSender>),
     CbrReceiver(Box<CbrReceiver>),
+    QuicSender(Box<QuicSender>),
+    QuicReceiver(Box<QuicReceiver>),
     Program(ProgramEnd),
 }
 
@@ -237,8 +241,10 @@ impl Session {
         while let Some(flow) = self.context.came.pop() {
             for other in self.context.waits.others(flow) {
                 let Some(&endpoint) = self.senders.get(&other) else { continue };
-                if let Endpoint::TcpSender(sender) = &mut self.endpoints[endpoint] {
-                    sender.on_others(&mut self.context)?;
+                match &mut self.endpoints[endpoint] {
+                    Endpoint::TcpSender(sender) => sender.on_others(&mut self.context)?,
+                    Endpoint::QuicSender(sender) => sender.on_others(&mut self.context)?,
+                    _ => {}
                 }
             }
         }
@@ -268,6 +274,8 @@ impl Session {
         match self.endpoints.get_mut(endpoint as usize) {
             Some(Endpoint::TcpSender(sender)) => sender.on_ready(context, generation, ready),
             Some(Endpoint::TcpReceiver(receiver)) => receiver.on_ready(context, generation, ready),
+            Some(Endpoint::QuicSender(sender)) => sender.on_ready(context, generation),
+            Some(Endpoint::QuicReceiver(receiver)) => receiver.on_ready(context),
             Some(Endpoint::Program(end)) => end.on_ready(context, generation, ready),
             Some(Endpoint::CbrSender(_) | Endpoint::CbrReceiver(_)) | None => Ok(()),
         }
@@ -303,10 +311,10 @@ impl Session {
         let schedule = &mut self.context.schedule;
         for (number, endpoint) in self.endpoints.iter().enumerate() {
             let at = match endpoint {
-                Endpoint::TcpReceiver(_) => Time::MAX,
+                Endpoint::TcpReceiver(_) | Endpoint::QuicReceiver(_) => Time::MAX,
                 Endpoint::CbrReceiver(_) => Time::ZERO,
                 Endpoint::Program(end) => end.first_instant(),
-                Endpoint::TcpSender(_) | Endpoint::CbrSender(_) => {
+                Endpoint::TcpSender(_) | Endpoint::QuicSender(_) | Endpoint::CbrSender(_) => {
                     Time(self.context.job.plan.flows[flow_of(&self.context.job, number)].start_ns)
                 }
             };
@@ -360,6 +368,8 @@ impl Session {
                 sender.on_due(context);
                 Ok(())
             }
+            Endpoint::QuicSender(sender) => sender.on_due(context),
+            Endpoint::QuicReceiver(receiver) => receiver.on_due(context),
             Endpoint::Program(end) => end.on_due(context),
             Endpoint::TcpReceiver(receiver) => receiver.on_due(context),
         }
@@ -398,6 +408,8 @@ impl Session {
                     sender.on_tick(context, at, due, info);
                 }
                 Endpoint::TcpReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
+                Endpoint::QuicSender(sender) => sender.on_tick(context, at, due),
+                Endpoint::QuicReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::CbrSender(sender) if due.goodput => sender.on_tick(context, at),
                 Endpoint::CbrReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::Program(end) => end.on_tick(context, &mut self.census, at, due),
@@ -426,6 +438,8 @@ impl Session {
             match endpoint {
                 Endpoint::TcpSender(sender) => sender.finish(context),
                 Endpoint::TcpReceiver(receiver) => receiver.finish(),
+                Endpoint::QuicSender(sender) => sender.finish(context),
+                Endpoint::QuicReceiver(_) => {}
                 Endpoint::CbrSender(sender) => sender.finish(context),
                 Endpoint::CbrReceiver(receiver) => receiver.finish(context),
                 Endpoint::Program(end) => end.finish(context, &mut self.census, &mut self.output),
@@ -495,7 +509,11 @@ impl Session {
                     add_quantiles(&mut stats, &format!("{prefix}.spacing_error"), &report.spacing_error);
                     add_quantiles(&mut stats, &format!("{prefix}.delay"), &report.delay);
                 }
-                Endpoint::TcpSender(_) | Endpoint::TcpReceiver(_) | Endpoint::Program(_) => {}
+                Endpoint::TcpSender(_)
+                | Endpoint::TcpReceiver(_)
+                | Endpoint::QuicSender(_)
+                | Endpoint::QuicReceiver(_)
+                | Endpoint::Program(_) => {}
             }
         }
         stats
@@ -523,6 +541,8 @@ fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentE
     Ok(match (end, &context.flow(flow).transport) {
         (End::From(_), Transport::Tcp(_)) => Endpoint::TcpSender(TcpSender::new(context, number, flow)?),
         (End::To(_), Transport::Tcp(_)) => Endpoint::TcpReceiver(TcpReceiver::new(context, number, flow)?),
+        (End::From(_), Transport::Quic(_)) => Endpoint::QuicSender(Box::new(QuicSender::new(context, number, flow)?)),
+        (End::To(_), Transport::Quic(_)) => Endpoint::QuicReceiver(Box::new(QuicReceiver::new(context, number, flow)?)),
         (End::From(_), Transport::Udp(_)) => Endpoint::CbrSender(Box::new(CbrSender::new(context, number, flow)?)),
         (End::To(_), Transport::Udp(_)) => Endpoint::CbrReceiver(Box::new(CbrReceiver::new(context, number, flow)?)),
     })

@@ -187,9 +187,14 @@ impl Telemetry {
     /// Adds the samples of a report of iperf3.
     pub fn report_samples(&mut self, report: &Report) {
         for row in &report.samples {
-            self.samples.push(*row);
-            self.limits.push(LimitsRow { busy_ns: NULL_U64, rwnd_limited_ns: NULL_U64, sndbuf_limited_ns: NULL_U64 });
+            self.foreign_sample(*row);
         }
+    }
+
+    /// Adds a sample that does not come from the kernel.
+    pub fn foreign_sample(&mut self, row: SampleRow) {
+        self.samples.push(row);
+        self.limits.push(LimitsRow { busy_ns: NULL_U64, rwnd_limited_ns: NULL_U64, sndbuf_limited_ns: NULL_U64 });
     }
 
     /// Adds a row of `samples`.

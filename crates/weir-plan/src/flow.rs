@@ -61,6 +61,15 @@ pub enum Transport {
     Tcp(Tcp),
     /// UDP.
     Udp(Udp),
+    /// QUIC (RFC 9000), by a program; for methods with a real kernel.
+    Quic(Quic),
+}
+
+impl Transport {
+    /// Whether the receiver answers, so that the flow needs a path back.
+    pub fn is_two_way(&self) -> bool {
+        !matches!(self, Transport::Udp(_))
+    }
 }
 
 /// Settings of a TCP connection.
@@ -132,6 +141,25 @@ pub struct Udp {
     /// Payload of a datagram; the IP packet adds 28 bytes.
     pub payload_bytes: u32,
 }
+
+/// Settings of a QUIC connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Quic {
+    /// Congestion control of the QUIC library: `reno`, `cubic` or `bbr`.
+    pub cc: String,
+    /// Payload of a full datagram: a QUIC packet with its headers; the IP packet adds 28 bytes.
+    pub payload_bytes: u32,
+    /// Initial window, in full packets.
+    pub initial_window: u32,
+    /// Maximum number of bytes written and not acknowledged.
+    pub send_buffer_bytes: u64,
+    /// Maximum number of bytes received and not read, as advertised to the sender.
+    pub receive_buffer_bytes: u64,
+}
+
+/// Congestion controls that [`Quic`] may name.
+pub const QUIC_CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
 
 /// The payload of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

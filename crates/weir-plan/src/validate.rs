@@ -4,7 +4,7 @@ use std::fmt;
 
 use weir_elements::Fault;
 
-use crate::{ChangeKind, Flow, Link, Plan, Programs, Ready, Sender, Source, Transport};
+use crate::{ChangeKind, Flow, Link, Plan, Programs, QUIC_CONTROLS, Quic, Ready, Sender, Source, Transport};
 
 /// A plan contradicts itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,9 +95,11 @@ impl Plan {
     fn validate_flow(&self, i: usize, flow: &Flow) -> Result<(), PlanError> {
         let at = |field: &str| format!("flows[{i}] ({}).{field}", flow.name);
         self.validate_path(&flow.path, flow.from, flow.to).map_err(|p| PlanError::new(at("path"), p))?;
-        if let Transport::Tcp(tcp) = &flow.transport {
+        if flow.transport.is_two_way() {
             self.validate_path(&flow.reverse_path, flow.to, flow.from)
                 .map_err(|p| PlanError::new(at("reverse_path"), p))?;
+        }
+        if let Transport::Tcp(tcp) = &flow.transport {
             check((1..=65_495).contains(&tcp.mss_bytes), || at("transport.mss_bytes"), "must be 1 to 65495")?;
             check(tcp.initial_window > 0, || at("transport.initial_window"), "must not be zero")?;
             let mss = u64::from(tcp.mss_bytes);
@@ -109,6 +111,11 @@ impl Plan {
             check((1..=65_507).contains(&udp.payload_bytes), || at("transport.payload_bytes"), "must be 1 to 65507")?;
             let fits = matches!(flow.source, Source::Cbr(_) | Source::Command(_));
             check(fits, || at("source"), "UDP needs a constant-bit-rate source, or a program")?;
+        }
+        if let Transport::Quic(quic) = &flow.transport {
+            validate_quic(quic).map_err(|(field, problem)| PlanError::new(at(field), problem))?;
+            let fits = matches!(flow.source, Source::Bulk | Source::Transfers { .. });
+            check(fits, || at("source"), "QUIC needs a bulk source or transfers")?;
         }
         if let Source::Cbr(cbr) = &flow.source {
             check(cbr.rate_bps > 0, || at("source.rate_bps"), "must not be zero")?;
@@ -139,6 +146,25 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+fn validate_quic(quic: &Quic) -> Result<(), (&'static str, &'static str)> {
+    if !QUIC_CONTROLS.contains(&quic.cc.as_str()) {
+        return Err(("transport.cc", "must be reno, cubic or bbr: the QUIC library has no other"));
+    }
+    if !(1200..=65_507).contains(&quic.payload_bytes) {
+        return Err(("transport.payload_bytes", "must be 1200 to 65507"));
+    }
+    if quic.initial_window == 0 {
+        return Err(("transport.initial_window", "must not be zero"));
+    }
+    if quic.send_buffer_bytes < quic.payload_bytes.into() {
+        return Err(("transport.send_buffer_bytes", "must hold one packet"));
+    }
+    if quic.receive_buffer_bytes < quic.payload_bytes.into() {
+        return Err(("transport.receive_buffer_bytes", "must hold one packet"));
+    }
+    Ok(())
 }
 
 fn validate_programs(programs: &Programs) -> Result<(), (&'static str, &'static str)> {

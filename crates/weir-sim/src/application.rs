@@ -67,6 +67,10 @@ impl Application {
                 let clock = CbrClock::new(cbr, ip_bytes, start, flow.stop_ns);
                 Ok(Application::Cbr(Cbr { clock, ip_bytes, sent: 0, last_sent: Time::ZERO }))
             }
+            (_, Transport::Quic(_)) => {
+                let text = format!("flow {}: QUIC is a real program on real sockets: --method lab or emul", flow.name);
+                Err(SimError::Unsupported(text))
+            }
             (Source::Command(_), _) => {
                 let text = format!("flow {}: a program needs a real kernel: --method lab or emul", flow.name);
                 Err(SimError::Unsupported(text))

@@ -23,6 +23,19 @@ pub struct Socket {
 /// The sender of a datagram.
 pub struct Peer(SocketAddrAny);
 
+impl Peer {
+    /// Its address and port; `None` if it is no host of IP.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.0.clone().try_into().ok()
+    }
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Peer {
+        Peer(address.into())
+    }
+}
+
 /// Options whose value is an integer.
 #[derive(Clone, Copy, Debug)]
 pub enum IntOption {

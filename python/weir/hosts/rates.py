@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weir.plan import Plan, TcpTransport, offered_bps, packet_bytes, wire_bytes
+from weir.plan import Plan, UdpTransport, offered_bps, packet_bytes, wire_bytes
 
 __all__ = ["packets_alone", "packets_per_s"]
 
@@ -44,6 +44,6 @@ def _at(plan: Plan, instant: int) -> tuple[float, int]:
     for flow, bps in zip(active, wanted, strict=True):
         share = min((scale.get(link, 1.0) for link in flow.path), default=1.0)
         size = min(wire_bytes(plan.links[link], packet_bytes(flow.transport)) for link in flow.path)
-        acks = _SMALL_ACK if isinstance(flow.transport, TcpTransport) else 0.0
+        acks = 0.0 if isinstance(flow.transport, UdpTransport) else _SMALL_ACK
         packets += share * bps / 8 / size * (1 + acks)
     return packets, len(active)

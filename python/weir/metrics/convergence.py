@@ -21,7 +21,7 @@ _LEVEL = (Param("level", "1", 0.8, "Share of the bandwidth-delay product to reac
 
 
 def _tcp(window: Window) -> list[Flow]:
-    return [flow for flow in window.flows if flow.protocol == "tcp"]
+    return [flow for flow in window.flows if flow.has_window]
 
 
 @metric(

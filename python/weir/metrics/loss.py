@@ -141,7 +141,7 @@ def count_in_window(window: Window, flow: Flow, column: str) -> tuple[float, flo
 
     The counter is 0 at the start of the flow. Returns nan twice without a sample.
     """
-    tcp = [f.id for f in window.flows if f.protocol == "tcp"]
+    tcp = [f.id for f in window.flows if f.has_window]
     grouped = window.data.grouped("samples", tcp)
     rows = grouped.rows(flow.id)
     begin, end = window.span(flow)
@@ -155,7 +155,7 @@ def count_in_window(window: Window, flow: Flow, column: str) -> tuple[float, flo
 
 
 def _per_second(window: Window, column: str, total: str) -> Values:
-    tcp = [flow for flow in window.flows if flow.protocol == "tcp"]
+    tcp = [flow for flow in window.flows if flow.has_window]
     values = []
     for flow in tcp:
         if window.plan.interval_ns("samples"):

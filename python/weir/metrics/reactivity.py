@@ -58,8 +58,8 @@ def bytes_sent(window: Window, flow: Flow) -> tuple[Floats, Floats, int]:
     The finest counter of the run: ``samples.sent_bytes`` (payload) for a TCP flow if samples were recorded, else
     ``goodput.sent_ip_bytes`` (with headers).
     """
-    if flow.protocol == "tcp" and window.plan.interval_ns("samples"):
-        grouped = window.data.grouped("samples", [f.id for f in window.flows if f.protocol == "tcp"])
+    if flow.has_window and window.plan.interval_ns("samples"):
+        grouped = window.data.grouped("samples", [f.id for f in window.flows if f.has_window])
         rows = grouped.rows(flow.id)
         times, counted = grouped.times_ns[rows], grouped.column("sent_bytes")[rows]
         interval = window.plan.interval_ns("samples")

@@ -300,7 +300,7 @@ class Window:
     def samples(self, column: str, scale: float = 1.0) -> Series:
         """A column of ``samples`` at the instants of the window in which each TCP flow is active."""
         times, values = [], []
-        flows = [flow for flow in self.flows if flow.protocol == "tcp"]
+        flows = [flow for flow in self.flows if flow.has_window]
         ids = [flow.id for flow in flows]
         grouped = self.data.grouped("samples", ids)
         for flow in flows:

@@ -20,14 +20,17 @@ from weir.plan._types import (
     Link,
     Plan,
     Queue,
+    QuicTransport,
     RateChange,
     SharesChange,
     TcpTransport,
     Transport,
+    UdpTransport,
 )
 
 __all__ = [
     "IP_TCP_HEADERS",
+    "QUIC_HEADERS",
     "TIMESTAMPS",
     "UDP_HEADERS",
     "base_rtt_ns",
@@ -56,6 +59,8 @@ IP_TCP_HEADERS = 40
 """Bytes of an IPv4 and a TCP header without options."""
 UDP_HEADERS = 28
 """Bytes of an IPv4 and a UDP header."""
+QUIC_HEADERS = 33
+"""Bytes of a full QUIC packet beside the payload (``HEADER_BYTES`` of ``crates/weir-quic``)."""
 TIMESTAMPS = 12
 """Bytes of the TCP option timestamps with its padding (RFC 7323)."""
 _S = 1_000_000_000
@@ -82,13 +87,21 @@ def tcp_flows(plan: Plan) -> Iterator[tuple[Flow, TcpTransport]]:
 
 def payload_bytes(transport: Transport) -> int:
     """Payload of a full packet, bytes."""
-    return transport.mss_bytes if isinstance(transport, TcpTransport) else transport.payload_bytes
+    match transport:
+        case TcpTransport():
+            return transport.mss_bytes
+        case QuicTransport():
+            return transport.payload_bytes - QUIC_HEADERS
+    return transport.payload_bytes
 
 
 def header_bytes(transport: Transport) -> int:
     """IP and transport headers of a full packet, bytes. SACK blocks are not counted."""
-    if not isinstance(transport, TcpTransport):
-        return UDP_HEADERS
+    match transport:
+        case QuicTransport():
+            return UDP_HEADERS + QUIC_HEADERS
+        case UdpTransport():
+            return UDP_HEADERS
     return IP_TCP_HEADERS + option_bytes(transport)
 
 

@@ -74,6 +74,7 @@ __all__ = [
     "PrioClass",
     "PrioQueue",
     "Queue",
+    "QuicTransport",
     "RateChange",
     "Ready",
     "RedCurve",
@@ -878,7 +879,22 @@ class UdpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     """Payload of a datagram; the IP packet adds 28 bytes."""
 
 
-Transport: TypeAlias = TcpTransport | UdpTransport
+class QuicTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag="quic"):
+    """QUIC (RFC 9000), by a program; for methods with a real kernel."""
+
+    cc: str
+    """Congestion control of the QUIC library: ``reno``, ``cubic`` or ``bbr``."""
+    initial_window: UInt32
+    """Initial window, in full packets."""
+    payload_bytes: UInt32
+    """Payload of a full datagram: a QUIC packet with its headers; the IP packet adds 28 bytes."""
+    receive_buffer_bytes: UInt64
+    """Maximum number of bytes received and not read, as advertised to the sender."""
+    send_buffer_bytes: UInt64
+    """Maximum number of bytes written and not acknowledged."""
+
+
+Transport: TypeAlias = TcpTransport | UdpTransport | QuicTransport
 """The transport of a flow."""
 
 

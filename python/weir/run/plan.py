@@ -65,6 +65,11 @@ class Flow:
     typed: plans.Flow
 
     @property
+    def has_window(self) -> bool:
+        """Whether a congestion window limits it, so that table ``samples`` may have it."""
+        return self.protocol != "udp"
+
+    @property
     def packet_bytes(self) -> int:
         """IP bytes of a full packet."""
         return self.payload_bytes + self.header_bytes
@@ -234,7 +239,7 @@ def _flow(number: int, flow: plans.Flow) -> Flow:
         start_ns=flow.start_ns,
         stop_ns=flow.stop_ns,
         protocol=plans.kind_of(transport),
-        cc=transport.cc if isinstance(transport, plans.TcpTransport) else None,
+        cc=None if isinstance(transport, plans.UdpTransport) else transport.cc,
         payload_bytes=plans.payload_bytes(transport),
         header_bytes=plans.header_bytes(transport),
         kind=plans.kind_of(flow.source),

@@ -304,7 +304,7 @@ def _memory(plan: dict[str, Any]) -> int:
     windows = 0
     for flow in plan["flows"]:
         tcp = flow["transport"]
-        if tcp["protocol"] == "udp":
+        if tcp["protocol"] != "tcp":
             windows = held
             break
         windows += min(tcp["send_buffer_bytes"], tcp["receive_buffer_bytes"]) // tcp["mss_bytes"]

@@ -17,6 +17,7 @@ from ._lang_commands import Command, Iperf3
 from ._lang_scenario import Body
 from ._lang_web import Web
 from ._network import Network, Path
+from ._quic import Quic, quic_plan
 from ._selector import Selector
 from ._sources import Best, Budget, Flow, Sources
 from ._transport import Resolved, merge, tcp_plan
@@ -50,9 +51,7 @@ class Group:
         self._folder = folder
         self._goodput_ns = body.measure.goodput
         self.udp = entry.udp_only
-        self._transport = (
-            None if self.udp else Resolved(merge(body.transport, entry.transport), entry.mark, folder, net.log)
-        )
+        self._transport = None if self.udp else self._resolved(body)
         if len(entry.levels) > 1:
             raise self._log.error(
                 entry.at(list(entry.levels)[1]), f"{listing(entry.levels)} are alternatives; give one"
@@ -70,6 +69,16 @@ class Group:
         if budget.flows > MAX_FLOWS:
             raise self._log.error(entry.mark, f"{budget.flows} flows are too many; the limit is {MAX_FLOWS}")
         self.flows = self._place(pairs, count)
+
+    def _resolved(self, body: Body) -> Resolved | Quic:
+        entry = self.entry
+        spec = merge(body.transport, entry.transport)
+        if spec.protocol != "quic":
+            return Resolved(spec, entry.mark, self._folder, self._log)
+        if isinstance(entry, Command | Iperf3):
+            mark = spec.marks.get("protocol", entry.mark)
+            raise self._log.error(mark, "a program brings its own transport, and weir has none with QUIC for it")
+        return Quic(spec, entry, body.transport, self._log)
 
     @property
     def role(self) -> str:
@@ -336,8 +345,17 @@ class Group:
         horizon = (end if flow.stop is None else min(flow.stop, end)) - flow.start
         # The first stream keeps its draws when streams are added.
         draws = f"{name}.{stream}" if stream and not self._sources.shared else name
-        transport = self._udp(flow) if self._transport is None else tcp_plan(self._transport, flow.path, flow.rtt)
+        transport = self._transport_plan(flow)
         return {**plan, "transport": transport, "source": self._source(flow, stream, draws, horizon, transport)}
+
+    def _transport_plan(self, flow: Flow) -> dict[str, Any]:
+        match self._transport:
+            case None:
+                return self._udp(flow)
+            case Quic() as quic:
+                return quic_plan(quic, flow.path, flow.rtt)
+            case Resolved() as tcp:
+                return tcp_plan(tcp, flow.path, flow.rtt)
 
     def _source(self, flow: Flow, stream: int, draws: str, horizon: int, transport: dict[str, Any]) -> dict[str, Any]:
         entry = self.entry

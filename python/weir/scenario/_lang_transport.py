@@ -1,4 +1,4 @@
-"""Language definitions of transports: congestion controls and settings of TCP."""
+"""Language definitions of transports: congestion controls and settings of TCP and QUIC."""
 
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
 from __future__ import annotations
@@ -111,8 +111,20 @@ _BUFFER = AmountType("bytes", "bdp", "default")
 
 @dataclass(frozen=True, kw_only=True)
 class Transport(Spec):
-    """TCP settings. Those of a workload entry take precedence over the scenario's."""
+    """Settings of TCP, and of QUIC. Those of a workload entry take precedence over the scenario's."""
 
+    protocol: str | None = key(
+        Choice(
+            "a transport protocol",
+            {
+                "tcp": "TCP; the default",
+                "quic": "QUIC (RFC 9000) by quinn, over UDP, for methods with a real kernel; it has `cc` (`reno`, "
+                "`cubic` or `bbr`, without options), buffers and `initial_window`",
+            },
+        ),
+        "Protocol that carries the data. Default: `tcp`.",
+        default=None,
+    )
     cc: CongestionControl | None = key(
         _CongestionControlType(),
         "Congestion control: a name (`cubic`), a name with options (`{name: cubic, hystart: false}`), `linux:NAME` for "

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from weir import _linux
 from weir import cc as users
@@ -20,7 +20,7 @@ from weir.plan import IP_TCP_HEADERS, TIMESTAMPS
 from ._lang_transport import LINUX, LINUX26, CongestionControl, Transport
 from ._network import Path as Way
 
-__all__ = ["Resolved", "merge", "tcp_plan"]
+__all__ = ["Resolved", "buffer_bytes", "buffer_of", "merge", "tcp_plan"]
 
 _MAX_MSS = 65_495
 
@@ -67,11 +67,11 @@ class Resolved:
         self.sack: bool = _or(transport.sack, defaults.sack)
         self.timestamps: bool = _or(transport.timestamps, defaults.timestamps)
         own = transport.buffers
-        self.send = _buffer_of(transport.send_buffer or own, defaults.send_buffer)
-        self.receive = _buffer_of(transport.receive_buffer or own, defaults.receive_buffer)
+        self.send = buffer_of(transport.send_buffer or own, defaults.send_buffer)
+        self.receive = buffer_of(transport.receive_buffer or own, defaults.receive_buffer)
 
 
-def _buffer_of(amount: Amount | None, default: int) -> Amount:
+def buffer_of(amount: Amount | None, default: int) -> Amount:
     """The given size, or the profile's ``default`` bytes if that is asked for or none is given."""
     return Amount(Fraction(default), "bytes") if amount is None or amount.unit == "default" else amount
 
@@ -182,8 +182,8 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
     if mss + headers > path.mtu or mss > _MAX_MSS:
         largest = min(path.mtu - headers, _MAX_MSS)
         raise log.error(mark, f"an MSS of {mss} bytes does not fit the path's MTU of {path.mtu}; at most {largest} do")
-    send = _buffer(settings, "send", settings.send, path, rtt, mss)
-    receive = _buffer(settings, "receive", settings.receive, path, rtt, mss)
+    send = buffer_bytes(settings, "send", settings.send, path, rtt, mss)
+    receive = buffer_bytes(settings, "receive", settings.receive, path, rtt, mss)
     bdp = path.rate * rtt // 8_000_000_000
     if min(send, receive) < bdp:
         which = "send" if send <= receive else "receive"
@@ -209,7 +209,16 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
     }
 
 
-def _buffer(settings: Resolved, name: str, amount: Amount, path: Way, rtt: int, mss: int) -> int:
+class Buffered(Protocol):
+    """The settings of a transport with buffers."""
+
+    spec: Transport
+    mark: Mark
+    log: Log
+
+
+def buffer_bytes(settings: Buffered, name: str, amount: Amount, path: Way, rtt: int, mss: int) -> int:
+    """The size of the buffer ``name`` (``send`` or ``receive``), which must hold a segment of ``mss`` bytes."""
     size = int(amount.value)
     if amount.unit == "bdp":
         size = int(Fraction(path.rate * rtt) * amount.value / 8_000_000_000)
