@@ -19,8 +19,8 @@ topology:
     rtt: 20ms
 transport: {cc: "linux:cubic"}
 workload:
-  - {name: quic, kind: bulk, between: "pairs[0]", transport: {protocol: quic, cc: cubic}, until: 6s}
-  - {name: tcp, kind: bulk, between: "pairs[1]", until: 6s}
+  - {name: quic, kind: bulk, between: "pairs[0]", transport: {protocol: quic, cc: cubic}}
+  - {name: tcp, kind: bulk, between: "pairs[1]"}
   - name: objects
     kind: transfer
     between: "pairs[2]"
@@ -29,7 +29,7 @@ workload:
     count: 3
     wait: 200ms
     keep_connection: KEEP
-duration: 8s
+duration: 6s
 measure: {goodput: 200ms, tcp: 20ms, links: 20ms}
 """
 

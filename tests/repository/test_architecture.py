@@ -449,9 +449,12 @@ def test_methods_are_reached_through_their_registry() -> None:
 NAMED_CONTROLS = {
     "crates/weir-agent/src/tcp_sender.rs": "the kernel's that paces itself",
     "crates/weir-bpf/src/main.rs": "an example in its help",
+    "crates/weir-plan/src/flow.rs": "those of the QUIC library, which are not weir's",
+    "crates/weir-quic/src/settings.rs": "those of the QUIC library, which are not weir's",
     "lab/_kernel.py": "those that the configuration of the lab's kernel builds",
     "methods/sim.py": "Reno stands for a user's control where nothing is executed",
     "scenario/_distribution.py": "a distribution, which is called constant too",
+    "scenario/_quic.py": "those of the QUIC library, which are not weir's",
     "scenario/_transport.py": "the kernel's, which `linux:NAME` may name",
     "study/_draw.py": "those that both the kernel and weir have, of which cells are drawn",
 }
