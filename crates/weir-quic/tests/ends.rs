@@ -1,5 +1,7 @@
 //! Both ends of a flow over a path in virtual time.
 
+#![allow(clippy::disallowed_methods, reason = "the first instant of a virtual clock; none can be made up")]
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
