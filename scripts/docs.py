@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weir.scenario import Scenario
@@ -59,15 +59,35 @@ def _congestion_controls() -> str:
     lines = ["# Congestion controls", "", _own_congestion_control()]
     lines += ["## Reference", "", "Use them by name, as in `cc: htcp`. `weir cc list NAME` prints the same tables."]
     for cc in json.loads(_weir.cc_list()):
-        lines += ["", f"### `{cc['name']}`: {cc['title']}", "", f"{cc['source']}.", ""]
-        lines += ["| option | default | range | what it does |", "|---|---|---|---|"]
-        for o in cc["options"]:
-            doc = o["doc"].replace("|", r"\|")
-            lines.append(f"| `{o['name']}` | {o['default']} | {o['min']} to {o['max']} | {doc} |")
+        lines += ["", f"### `{cc['name']}`: {cc['title']}", "", f"{cc['source']}.", *_options(cc)]
         if probes := _weir.cc_try(cc["name"]):
             lines += ["", f"Probes: {', '.join(f'`{name}`' for name in probes)}."]
         lines += ["", f"[Response function and fairness](response-functions.md#{cc['name']})"]
+    lines += ["", *_explicit_controls()]
     return _NOTE + "\n".join(lines) + "\n" + _IN_THE_KERNEL
+
+
+def _explicit_controls() -> list[str]:
+    import json
+
+    from weir import _weir
+
+    lines = ["## In the simulator only", ""]
+    lines += ["Routers tell these controls what to send, by a congestion header that no kernel has. They are Rust"]
+    lines += ["(`crates/weir-cc/src`). [How to use them](scenario-language.md#routers-that-say-what-to-send)."]
+    for cc in json.loads(_weir.cc_everywhere()):
+        if cc["queue"]:
+            lines += ["", f"### `{cc['name']}`: {cc['title']}", "", f"{cc['source']}.", ""]
+            lines += [f"Its bottleneck needs the queue [`{cc['queue']}`](elements.md#queues).", *_options(cc)]
+    return lines
+
+
+def _options(cc: dict[str, Any]) -> list[str]:
+    lines = ["", "| option | default | range | what it does |", "|---|---|---|---|"]
+    for o in cc["options"]:
+        doc = o["doc"].replace("|", r"\|")
+        lines.append(f"| `{o['name']}` | {o['default']} | {o['min']} to {o['max']} | {doc} |")
+    return lines
 
 
 def _responses() -> str:

@@ -37,6 +37,9 @@ def sample(seed: int, stream: str, distribution: Mapping[str, object] | str, n: 
 def cc_list() -> str:
     """Every registered congestion control, as a JSON list of objects (name, title, year, source, options, ...)."""
 
+def cc_everywhere() -> str:
+    """As :func:`cc_list`, with those that exist in the simulator only: they name a ``queue``."""
+
 def cc_describe(name: str) -> str:
     """The congestion control with a registered name, or of a shared object, as a JSON object.
 

@@ -2,6 +2,7 @@
 
 use crate::{
     error::CcError,
+    explicit::EXPLICIT,
     guard::Foreign,
     ops::{ABI, Ops, OptionRow},
     sock::{MAX_OPTIONS, PRIVATE_WORDS, Sock},
@@ -43,6 +44,8 @@ pub struct Description {
     pub needs_accecn: bool,
     /// Sets the window in `cong_control` instead of `cong_avoid`.
     pub has_cong_control: bool,
+    /// The queue that a router on its path must have: it exists in the simulator only.
+    pub queue: Option<String>,
     /// Its options.
     pub options: Vec<CcOption>,
 }
@@ -132,8 +135,14 @@ impl Algorithm {
             needs_ecn: self.needs_ecn(),
             needs_accecn: self.needs_accecn(),
             has_cong_control: self.has_cong_control(),
+            queue: self.queue().map(str::to_owned),
             options: self.options(),
         }
+    }
+
+    /// The kind of the queue that gives it explicit feedback; none for a control without. Both have one name.
+    pub fn queue(&self) -> Option<&'static str> {
+        (self.ops.flags & EXPLICIT != 0).then(|| self.name())
     }
 
     pub(crate) fn rows(&self) -> &'static [OptionRow] {

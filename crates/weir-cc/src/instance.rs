@@ -3,6 +3,7 @@
 use crate::{
     algorithm::Algorithm,
     error::CcError,
+    explicit::{self, Announcement, Feedback},
     ops::Ops,
     probes::{ProbeName, Probes},
     sock::{AckSample, RateSample, Sock},
@@ -171,6 +172,18 @@ impl Instance {
         if let Some(release) = self.ops().release {
             // SAFETY: as in `init`.
             self.call(Operation::Release, |sock| unsafe { release(sock) });
+        }
+    }
+
+    /// What the congestion header of a packet says now; none for a control without explicit feedback.
+    pub fn announcement(&self) -> Option<Announcement> {
+        self.algorithm.queue().map(|_| explicit::announcement(&self.sock))
+    }
+
+    /// An acknowledgement returned feedback; it precedes the calls for the acknowledgement.
+    pub fn feedback(&mut self, feedback: Feedback) {
+        if self.algorithm.queue().is_some() {
+            explicit::give(&mut self.sock, feedback);
         }
     }
 

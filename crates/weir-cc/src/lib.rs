@@ -8,6 +8,7 @@
 mod algorithm;
 mod asked;
 mod error;
+mod explicit;
 mod guard;
 mod instance;
 mod loading;
@@ -19,16 +20,18 @@ mod sock;
 mod suite;
 mod trial;
 mod watch;
+mod xcp;
 
 pub use algorithm::{Algorithm, CcOption, Description};
 pub use asked::{ASKED, DECIDER, Decider, Decision, MAX_WINDOW, Registration, Report};
 pub use error::{CcError, nearest};
+pub use explicit::{Announcement, Feedback};
 pub use guard::{Fault, caught};
 pub use instance::{CaEvent, CaState, Instance};
 pub use loading::{Loader, Loading, load_with};
 pub use ops::ABI;
 pub use probes::{MAX_PROBES, ProbeName, text as probe_text};
-pub use registry::{find, list};
+pub use registry::{everywhere, find, list};
 pub use sock::{AckSample, INFINITE_SSTHRESH, MAX_OPTIONS, PRIVATE_WORDS, RateSample, Sock};
 pub use suite::{Demands, Requirement, suite};
 pub use trial::trial;

@@ -4,7 +4,7 @@ use crate::{
     algorithm::Algorithm,
     asked,
     error::{CcError, nearest},
-    loading,
+    explicit, loading,
     ops::Ops,
 };
 use std::path::Path;
@@ -26,6 +26,14 @@ pub fn list() -> Vec<Algorithm> {
         .collect()
 }
 
+/// All of [`list`], and those that exist in the simulator only, because routers tell them what to do.
+///
+/// # Panics
+/// As [`list`].
+pub fn everywhere() -> Vec<Algorithm> {
+    list().into_iter().chain(explicit::all()).collect()
+}
+
 /// The congestion control with a registered name, or of a shared object, for which this process has a [`Loader`](crate::Loader).
 ///
 /// A name that holds a `/` or ends in `.so` is a path. [`ASKED`](crate::ASKED) is found, but in no list.
@@ -33,7 +41,7 @@ pub fn list() -> Vec<Algorithm> {
 /// # Errors
 /// [`CcError::Unknown`] with the nearest names, [`CcError::Load`], [`CcError::Invalid`].
 pub fn find(name: &str) -> Result<Algorithm, CcError> {
-    let all = list();
+    let all = everywhere();
     if name.contains('/') || name.ends_with(".so") {
         return unlike(loading::load(Path::new(name))?, &all);
     }

@@ -2,6 +2,7 @@
 
 use weir_units::{Dur, Rate, Stream, Time};
 
+use crate::explicit::Explicit;
 use crate::{Packet, Port, QueuePlan};
 
 /// The reason for a drop.
@@ -167,6 +168,11 @@ pub trait Qdisc<P: Packet>: Send {
     fn class_of(&self, packet: &P) -> u32 {
         let _ = packet;
         0
+    }
+
+    /// The queue as one that gives explicit feedback to packets with a congestion header, if it is one.
+    fn explicit(&mut self) -> Option<&mut dyn Explicit> {
+        None
     }
 
     /// Offers the packets of a train one by one, all at `now`.

@@ -241,6 +241,14 @@ macro_rules! queues {
                 }
             }
 
+            fn explicit(&mut self) -> Option<&mut dyn Explicit> {
+                match self {
+                    AnyQdisc::Admission(queue) => queue.explicit(),
+                    $(AnyQdisc::$departure(queue) => queue.explicit(),)+
+                    AnyQdisc::Own(queue) => queue.explicit(),
+                }
+            }
+
             fn set_shares(&mut self, now: Time, shares: &[u64]) {
                 match self {
                     AnyQdisc::Admission(queue) => queue.set_shares(now, shares),

@@ -8,6 +8,7 @@ use weir_units::{Rate, Stream, Time};
 
 use crate::admission::{AdmissionQueue, Admits, AtArrival};
 use crate::declare::{ElementInfo, Fault, QueuePlan};
+use crate::explicit::Explicit;
 use crate::qdisc::{AtDeparture, Drops};
 use crate::{Arrival, Backlog, Counters, Dequeued, DropTail, Enqueued, Limit, Packet, Port, Qdisc, Verdict};
 use crate::{delay, loss, mtu, transmitter};
@@ -23,6 +24,7 @@ queues! {
         FqCodel = fq_codel::FqCodelQueue;
         Pie = pie::PieQueue;
         Dualpi2 = dualpi2::DualPi2Queue;
+        Xcp = xcp::XcpQueue;
         Wrr = wrr::WrrQueue;
         Prio = prio::PrioQueue;
         Drr = drr::DrrQueue;

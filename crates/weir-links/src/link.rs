@@ -5,7 +5,8 @@
 //! dequeue whenever the transmitter becomes idle.
 
 use weir_elements::{
-    Admission, AnyQdisc, Arrival, DelayLine, Enqueued, FifoLink, LossModel, Mtu, Offer, Port, Qdisc, Transmitter,
+    Admission, AnyQdisc, Arrival, DelayLine, Enqueued, FifoLink, Header, LossModel, Mtu, Offer, Port, Qdisc,
+    Transmitter,
 };
 use weir_plan::{ChangeKind, Delay, Forwarding};
 use weir_run::ClassRow;
@@ -369,6 +370,25 @@ impl<P: Record> Link<P> {
             }
             Next::Held(until) => Start::Held(until),
             Next::Idle => Start::Idle,
+        }
+    }
+
+    /// A packet with a congestion header has entered an evented link.
+    pub fn header_arrived(&mut self, at: Time, header: &Header) {
+        if let Discipline::Evented(evented) = &mut self.discipline
+            && let Some(router) = evented.qdisc.explicit()
+        {
+            router.arrived(at, header);
+        }
+    }
+
+    /// A packet of `ip_bytes` with a congestion header begins transmission: a router that gives explicit feedback rewrites
+    /// the header.
+    pub fn header_departs(&mut self, at: Time, ip_bytes: u32, header: &mut Header) {
+        if let Discipline::Evented(evented) = &mut self.discipline
+            && let Some(router) = evented.qdisc.explicit()
+        {
+            router.departs(at, ip_bytes + self.overhead, header);
         }
     }
 

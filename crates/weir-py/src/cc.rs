@@ -17,6 +17,12 @@ pub(crate) fn cc_list() -> PyResult<String> {
     json(&weir_cc::list().iter().map(weir_cc::Algorithm::describe).collect::<Vec<_>>())
 }
 
+/// Every registered congestion control, those too that exist in the simulator only, as a JSON list.
+#[pyfunction]
+pub(crate) fn cc_everywhere() -> PyResult<String> {
+    json(&weir_cc::everywhere().iter().map(weir_cc::Algorithm::describe).collect::<Vec<_>>())
+}
+
 /// Describes a registered congestion control, or that of a shared object, as a JSON object.
 #[pyfunction]
 pub(crate) fn cc_describe(py: Python<'_>, name: &str) -> PyResult<String> {

@@ -37,6 +37,7 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan::plan_schema, module)?)?;
     module.add_function(wrap_pyfunction!(plan::elements, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_list, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_everywhere, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_describe, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_permit_loading, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_try, module)?)?;

@@ -14,6 +14,7 @@ mod application;
 mod connection;
 mod error;
 mod flow;
+mod headers;
 mod local_queue;
 mod packet;
 mod processing;

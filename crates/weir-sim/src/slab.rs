@@ -34,6 +34,12 @@ impl<T: Copy> Slab<T> {
         self.values[place as usize]
     }
 
+    /// The value at a place, mutable.
+    #[inline]
+    pub fn get_mut(&mut self, place: u32) -> &mut T {
+        &mut self.values[place as usize]
+    }
+
     /// Removes a value.
     #[inline]
     pub fn take(&mut self, place: u32) -> T {

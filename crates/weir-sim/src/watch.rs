@@ -1,20 +1,25 @@
-//! Observation of single packets: traces, one-way delays, acknowledgements. Runs without them pay nothing.
+//! What is kept beside single packets: congestion headers, and observers for traces, one-way delays and
+//! acknowledgements. Runs without them pay nothing.
 
+use weir_cc::Feedback;
 use weir_elements::Packet as _;
-use weir_links::DelayStats;
+use weir_links::{DelayStats, Link};
 use weir_plan::Plan;
 use weir_run::Tables;
 use weir_tcp::{Segment, Sender};
 use weir_units::Time;
 
 use crate::acks::AckLog;
+use crate::flow::Flow;
+use crate::headers::Headers;
 use crate::packet::Packet;
 use crate::sacks::Sacks;
 use crate::slab::Slab;
 use crate::trace::{TraceRecord, Tracer};
 
-/// Observes packets at both ends and at drops.
+/// Follows packets from end to end.
 pub(crate) struct Watch {
+    headers: Option<Headers>,
     delays: Option<Delays>,
     tracer: Option<Tracer>,
     acks: Option<AckLog>,
@@ -27,13 +32,14 @@ struct Delays {
 }
 
 impl Watch {
-    /// The observation that the plan asks for; none if it asks for none.
-    pub fn from_plan(plan: &Plan) -> Option<Watch> {
+    /// What a plan with these flows needs; none if it needs nothing.
+    pub fn of(plan: &Plan, flows: &[Flow]) -> Option<Watch> {
         let interval_ns = plan.measure.delay_ns;
         let delays = (interval_ns > 0)
             .then(|| Delays { stats: DelayStats::new(plan.flows.len(), interval_ns), sent: Slab::default() });
-        let (tracer, acks) = (Tracer::from_plan(plan), AckLog::from_plan(plan));
-        (delays.is_some() || tracer.is_some() || acks.is_some()).then_some(Watch { delays, tracer, acks })
+        let (tracer, acks, headers) = (Tracer::from_plan(plan), AckLog::from_plan(plan), Headers::of(flows));
+        let observed = delays.is_some() || tracer.is_some() || acks.is_some();
+        (observed || headers.is_some()).then_some(Watch { headers, delays, tracer, acks })
     }
 
     /// A host sends a packet into its first link; returns the packet with its identity.
@@ -42,27 +48,55 @@ impl Watch {
         if let Some(delays) = self.delays.as_mut().filter(|_| packet.is_data()) {
             packet = packet.with_sack(delays.sent.put(at));
         }
-        match &mut self.tracer {
+        if let Some(tracer) = &mut self.tracer {
+            packet = tracer.sent(at, packet, sacks);
+        }
+        match &mut self.headers {
             None => packet,
-            Some(tracer) => tracer.sent(at, packet, sacks),
+            Some(headers) => headers.sent(packet),
         }
     }
 
-    /// A packet reaches its destination.
+    /// A packet comes to an evented link, before its queue may transmit it.
+    #[cold]
+    pub fn arrived(&mut self, link: &mut Link<Packet>, at: Time, packet: &Packet) {
+        if let Some(headers) = &mut self.headers {
+            headers.arrived(link, at, packet);
+        }
+    }
+
+    /// A packet begins its transmission on an evented link.
+    #[cold]
+    pub fn departs(&mut self, link: &mut Link<Packet>, at: Time, packet: &Packet) {
+        if let Some(headers) = &mut self.headers {
+            headers.departs(link, at, packet);
+        }
+    }
+
+    /// A packet reaches its destination. Returns it as it was before [`sent`](Watch::sent) but for observers' numbers, and
+    /// the explicit feedback for its sender.
     #[inline(never)]
-    pub fn received(&mut self, now: Time, packet: &Packet) {
+    pub fn received(&mut self, now: Time, packet: Packet) -> (Packet, Option<Feedback>) {
+        let (packet, feedback) = match &mut self.headers {
+            None => (packet, None),
+            Some(headers) => headers.received(packet),
+        };
         if let Some(tracer) = &mut self.tracer {
-            tracer.received(now, packet);
+            tracer.received(now, &packet);
         }
         if let Some(delays) = self.delays.as_mut().filter(|_| packet.is_data()) {
             let sent = delays.sent.take(packet.sack());
             delays.stats.arrived(packet.flow() as u32, sent, now);
         }
+        (packet, feedback)
     }
 
     /// A flow sends a segment.
     #[cold]
     pub fn segment(&mut self, now: Time, index: usize, connection: u8, segment: &Segment, sender: &Sender) {
+        if let Some(headers) = &mut self.headers {
+            headers.announce(index, connection, sender);
+        }
         if let Some(acks) = &mut self.acks {
             acks.sent(now, index, connection, segment, sender);
         }
@@ -76,15 +110,20 @@ impl Watch {
         }
     }
 
-    /// A link drops a packet.
+    /// A link drops a packet; returns it as [`received`](Watch::received) does.
     #[cold]
-    pub fn dropped(&mut self, at: Time, link: u32, packet: &Packet) {
+    pub fn dropped(&mut self, at: Time, link: u32, packet: Packet) -> Packet {
+        let packet = match &mut self.headers {
+            None => packet,
+            Some(headers) => headers.removed(packet).0,
+        };
         if let Some(tracer) = &mut self.tracer {
-            tracer.dropped(at, link, packet);
+            tracer.dropped(at, link, &packet);
         }
         if let Some(delays) = self.delays.as_mut().filter(|_| packet.is_data()) {
             delays.sent.take(packet.sack());
         }
+        packet
     }
 
     /// Adds the rows of the intervals that end by `now`.

@@ -9,6 +9,7 @@ Errors contain ``name``, the path as the user wrote it.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ __all__ = [
     "control",
     "controls_of",
     "describe",
+    "explicit_controls",
     "file_hash",
     "files_of",
     "identity",
@@ -150,9 +152,24 @@ def sources_of(plan: Plan) -> dict[str, str]:
 
 
 def no_kernel(plan: Plan) -> str | None:
-    """Why no kernel can execute ``plan``, if a control of it is in Python."""
+    """Why no kernel can execute ``plan``, if a control of it is in Python, or gets explicit feedback from routers."""
     found = next((name for name in controls_of(plan) if python.is_python(name)), None)
-    return None if found is None else f"cc: {found}: a control in Python runs in the simulator only (`sim`)"
+    if found is not None:
+        return f"cc: {found}: a control in Python runs in the simulator only (`sim`)"
+    queues = explicit_controls()
+    names = (transport.cc for _, transport in tcp_flows(plan))
+    told = next((name for name in names if name in queues), None)
+    if told is None:
+        return None
+    return f"cc: {told}: routers tell it what to do, by a header that no kernel has: it runs in the simulator only (`sim`)"
+
+
+@functools.cache
+def explicit_controls() -> Mapping[str, str]:
+    """The congestion controls that get explicit feedback, each with the kind of the queue that gives it."""
+    from weir import _weir
+
+    return {cc["name"]: cc["queue"] for cc in json.loads(_weir.cc_everywhere()) if cc["queue"]}
 
 
 _LOADED: dict[str, Path] = {}

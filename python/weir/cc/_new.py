@@ -67,7 +67,7 @@ def _objection(name: str) -> str | None:
         )
     if _TAKEN.fullmatch(name):
         return f"{name!r} is a word of C or of Linux' TCP, and functions of the control begin with it: choose another"
-    if any(cc["name"] == name for cc in json.loads(_weir.cc_list())):
+    if any(cc["name"] == name for cc in json.loads(_weir.cc_everywhere())):
         return f"weir has a congestion control called {name!r} (`weir cc list`): choose another name"
     return None
 

@@ -53,6 +53,9 @@ def list_(name: str | None, as_json: bool) -> None:
     found = _described(name)
     state, why_not = _kernel()
     for cc in found:
+        if cc.get("queue"):
+            cc |= _SIMULATOR_ONLY
+            continue
         cc |= _places(cc["name"], state, why_not)
         if name is not None and is_file_name(name):
             # The registered name proves nothing: another control may have it too.
@@ -92,7 +95,7 @@ def _described(name: str | None) -> list[dict[str, Any]]:
     if name is not None and users.is_file_name(name):
         return [dict(users.control(name).about.raw)]
     try:
-        listed: list[dict[str, Any]] = json.loads(_weir.cc_list() if name is None else f"[{_weir.cc_describe(name)}]")
+        listed: list[dict[str, Any]] = json.loads(_weir.cc_everywhere() if name is None else f"[{_weir.cc_describe(name)}]")
         if name is not None:
             listed[0]["probes"] = _weir.cc_try(name)
     except ValueError as error:
@@ -127,6 +130,8 @@ def _kernels(name: str, state: Status | None) -> dict[str, object]:
 
     return {"linux": name if state and name in state.own else None, "lab": name if name in BUILT_IN else None}
 
+
+_SIMULATOR_ONLY: dict[str, object] = {"simulator": True, "bpf": None, "linux": None, "lab": None}
 
 _NO_SOURCE: dict[str, object] = {"year": None, "source": "", "state_bytes": None, "options": [], "simulator": False}
 
@@ -177,6 +182,10 @@ def _describe(cc: Mapping[str, Any]) -> None:
     out.print(f"  source  {cc['source']} ({cc['year']})")
     out.print(f"  state   {cc['state_bytes']} of 104 bytes")
     _, taken, linux, lab = _cells(cc)
+    if cc["bpf"] is None:
+        out.print(f"  place   the simulator only; the bottleneck needs `queue: {{{cc['queue']}: {{}}}}`")
+        _describe_options(cc)
+        return
     why = "" if cc["bpf"]["available"] else f": {cc['bpf']['why_not']}"
     why = ": `weir cc build --bpf` compiles it, and has this kernel check it" if taken == "not tried" else why
     out.print(f"  BPF     {taken}{why}")
@@ -186,6 +195,11 @@ def _describe(cc: Mapping[str, Any]) -> None:
         out.print(f"  lab     the lab's kernel has its own: {lab}")
     if cc.get("probes"):
         out.print(f"  probes  {', '.join(cc['probes'])}")
+    _describe_options(cc)
+
+
+def _describe_options(cc: Mapping[str, Any]) -> None:
+    out = console()
     options = cc["options"]
     assert isinstance(options, list)
     if options:

@@ -104,6 +104,7 @@ __all__ = [
     "WfqQueue",
     "WrrClass",
     "WrrQueue",
+    "XcpQueue",
 ]
 
 UInt8: TypeAlias = Annotated[int, Meta(ge=0, le=255)]
@@ -566,6 +567,19 @@ class Dualpi2Queue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="dua
     """Time between two updates of the base probability; 15 ms."""
 
 
+class XcpQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="xcp"):
+    """The router of the Explicit Control Protocol."""
+
+    alpha: float
+    """Share of the spare bandwidth that is given in a round-trip time; 0.4."""
+    beta: float
+    """Share of the persistent queue that is drained in a round-trip time; 0.226."""
+    gamma: float
+    """Share of the traffic that is shuffled among flows in a round-trip time; 0.1."""
+    limit: Limit
+    """Hard limit."""
+
+
 class WrrQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="wrr"):
     """Weighted round robin with credits and two priorities (DataTAG, appendix A1)."""
 
@@ -666,6 +680,7 @@ Queue: TypeAlias = (
     | FqCodelQueue
     | PieQueue
     | Dualpi2Queue
+    | XcpQueue
     | WrrQueue
     | PrioQueue
     | DrrQueue

@@ -113,7 +113,7 @@ def _check_kernels(cc: CongestionControl, log: Log) -> None:
 @cache
 def _registry() -> dict[str, dict[str, tuple[int, int]]]:
     """The registered congestion controls, and the ranges of their options."""
-    described = json.loads(importlib.import_module("weir._weir").cc_list())
+    described = json.loads(importlib.import_module("weir._weir").cc_everywhere())
     return {cc["name"]: {o["name"]: (o["min"], o["max"]) for o in cc["options"]} for cc in described}
 
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weir_elements::plan::{
     CodelQueue, DroptailQueue, DrrQueue, DualPi2Queue, EtsQueue, FqCodelQueue, HtbQueue, PieQueue, PoliceQueue,
-    PrioQueue, RedQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue,
+    PrioQueue, RedQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue, XcpQueue,
 };
 use weir_elements::{
     CodelParams, DrrClass, EtsClass, HtbClass, Limit, Mark, Members, PrioClass, Queue, RedCurve, WfqClass, WrrClass,
@@ -235,6 +235,8 @@ fn any_plain_queue() -> impl Strategy<Value = Queue> {
         red(),
         step(),
         dualpi2(),
+        (limit(), 0.01f64..2.0, 0.01f64..2.0, 0.0f64..1.0)
+            .prop_map(|(limit, alpha, beta, gamma)| Queue::Xcp(XcpQueue { limit, alpha, beta, gamma })),
         (limit(), codel_params()).prop_map(|(limit, codel)| Queue::Codel(CodelQueue { limit, codel })),
         (limit(), 1u32..16, 100u32..3000, codel_params()).prop_map(|(limit, buckets, quantum_bytes, codel)| {
             Queue::FqCodel(FqCodelQueue { limit, buckets, quantum_bytes, codel })

@@ -18,9 +18,7 @@ impl Simulation {
     #[inline(always)]
     pub(super) fn deliver(&mut self, packet: Packet) {
         self.gone += 1;
-        if let Some(watch) = &mut self.watch {
-            watch.received(self.now, &packet);
-        }
+        let packet = if self.watch.is_some() { self.taken(packet) } else { packet };
         match packet.kind() {
             Kind::Data => self.deliver_data(packet),
             Kind::Ack => self.deliver_ack(packet),
@@ -28,6 +26,19 @@ impl Simulation {
             Kind::Syn => self.deliver_syn(packet),
             Kind::SynAck => self.deliver_syn_ack(packet),
         }
+    }
+
+    /// A packet at the end of its route without what was kept beside it; its sender gets explicit feedback.
+    #[cold]
+    fn taken(&mut self, packet: Packet) -> Packet {
+        let Some(watch) = &mut self.watch else { return packet };
+        let (packet, feedback) = watch.received(self.now, packet);
+        if let Some(feedback) = feedback
+            && let Some(connection) = &mut self.flows[packet.flow()].connection
+        {
+            connection.sender.feedback(feedback);
+        }
+        packet
     }
 
     #[inline]

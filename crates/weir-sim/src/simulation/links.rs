@@ -98,6 +98,11 @@ impl Simulation {
     #[inline]
     pub(super) fn enter(&mut self, first: u32, packet: Packet, at: Time) -> Option<Time> {
         let forwarded = self.wires().forward(first, packet, at);
+        if let Forwarded::Stopped { link, at, .. } = forwarded
+            && let Some(watch) = &mut self.watch
+        {
+            watch.arrived(&mut self.links[link as usize], at, &packet);
+        }
         self.settle(forwarded)
     }
 
@@ -130,6 +135,9 @@ impl Simulation {
         match self.links[link as usize].start(self.now, &mut self.lost) {
             Start::Sent { packet, departure, arrival } => {
                 self.calendar.set(slot, departure);
+                if let Some(watch) = &mut self.watch {
+                    watch.departs(&mut self.links[link as usize], self.now, &packet);
+                }
                 if packet.kind() == Kind::Data {
                     self.leaves_local_queue(link, &packet, departure);
                 }
@@ -158,10 +166,10 @@ impl Simulation {
     /// Accounts for packets dropped by a link at `at`, which may be ahead of the clock.
     #[inline]
     pub(super) fn account_losses(&mut self, link: u32, at: Time) {
-        while let Some(packet) = self.lost.pop() {
+        while let Some(mut packet) = self.lost.pop() {
             self.gone += 1;
             if let Some(watch) = &mut self.watch {
-                watch.dropped(at, link, &packet);
+                packet = watch.dropped(at, link, packet);
             }
             let flow = &mut self.flows[packet.flow()];
             if packet.kind() == Kind::Ack {

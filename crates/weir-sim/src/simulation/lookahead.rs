@@ -45,9 +45,7 @@ pub(super) fn regions(
     links: &[Link<Packet>],
     routes: &Routes,
 ) -> Option<Regions> {
-    let measure = &plan.measure;
-    let observed = measure.delay_ns > 0 || measure.trace.is_some() || measure.acks.is_some();
-    if options.lookahead == Some(false) || observed {
+    if options.lookahead == Some(false) {
         return None;
     }
     Regions::of(plan, slots, links, routes)

@@ -131,7 +131,9 @@ impl Simulation {
         }
         let routes = Routes::new(plan, &links);
         let flows = prepare::flows(plan, &routes, &links)?;
-        let regions = if options.reference { None } else { lookahead::regions(plan, options, slots, &links, &routes) };
+        let watch = Watch::of(plan, &flows).map(Box::new);
+        let in_order = options.reference || watch.is_some();
+        let regions = if in_order { None } else { lookahead::regions(plan, options, slots, &links, &routes) };
         let of_slots = regions.as_ref().map_or_else(|| Regions::one(slots, &links).of_slots, |r| r.of_slots.clone());
         let mut simulation = Simulation {
             now: Time::ZERO,
@@ -153,7 +155,7 @@ impl Simulation {
             statistics: Statistics::default(),
             gone: 0,
             batches: Batches::default(),
-            watch: Watch::from_plan(plan).map(Box::new),
+            watch,
             plan: plan.clone(),
         };
         simulation.schedule_start();

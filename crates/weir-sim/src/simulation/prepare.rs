@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_cc::Algorithm;
 use weir_links::{Calendar, Link, Routes, build_links};
-use weir_plan::{Plan, Transport};
+use weir_plan::{Plan, Tcp, Transport};
 use weir_switch::Switch;
 use weir_tcp::{Sender, header_bytes};
 use weir_units::{Stream, Time};
@@ -70,6 +70,7 @@ pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Res
             }
             let found = known[tcp.cc.as_str()].clone();
             Sender::new(tcp, &found).map_err(|e| error(e.to_string()))?;
+            check_routers(plan, flow, tcp, &found, links).map_err(error)?;
             algorithm = Some(found);
         }
         let route = 2 * index as u32;
@@ -81,4 +82,35 @@ pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Res
         flows.push(made);
     }
     Ok(flows)
+}
+
+/// Checks that the path of a flow with explicit feedback has routers that give it: no link may be slower than the
+/// slowest one with such a queue.
+fn check_routers(
+    plan: &Plan,
+    flow: &weir_plan::Flow,
+    tcp: &Tcp,
+    control: &Algorithm,
+    links: &[Link<Packet>],
+) -> Result<(), String> {
+    let Some(queue) = control.queue() else { return Ok(()) };
+    let path = || flow.path.iter().map(|link| *link as usize);
+    let gives = |link: &usize| plan.links[*link].queue.info().name == queue && !links[*link].behind_node;
+    let rate = |link: usize| plan.links[link].rate_bps;
+    let cc = &tcp.cc;
+    let Some(slowest) = path().filter(gives).map(rate).min() else {
+        let last = path().min_by_key(|link| rate(*link)).map_or("", |link| &plan.links[link].name);
+        return Err(format!(
+            "cc: {cc} does what routers say, and no link of its path has such a router; give the bottleneck, which may \
+             be {last}, `queue: {{{queue}: {{}}}}`"
+        ));
+    };
+    match path().filter(|link| !gives(link)).find(|link| rate(*link) < slowest) {
+        None => Ok(()),
+        Some(link) => Err(format!(
+            "cc: {cc} does what routers say, and link {}, slower than those with such a router, has none; give it \
+             `queue: {{{queue}: {{}}}}`",
+            plan.links[link].name
+        )),
+    }
 }

@@ -17,6 +17,7 @@ mod conservation;
 mod controls;
 mod delays;
 mod determinism;
+mod explicit;
 mod inside;
 mod kinds;
 mod lookahead;

@@ -16,12 +16,12 @@ mod timers;
 mod transmit;
 mod window;
 
-use weir_cc::{Algorithm, CcError, INFINITE_SSTHRESH, Instance, ProbeName};
+use weir_cc::{Algorithm, Announcement, CcError, Feedback, INFINITE_SSTHRESH, Instance, ProbeName};
 use weir_plan::{Stack, Tcp};
 use weir_units::{Dur, Time};
 
 use crate::packet::Segment;
-use crate::receiver::{FIRST_ACE, Feedback};
+use crate::receiver::{self, FIRST_ACE};
 use crate::{feedback, segment_bytes};
 use loss::Rack;
 use rate::Delivery;
@@ -157,7 +157,7 @@ impl Sender {
         cc.sock.mss_cache = segment_bytes(tcp);
         cc.sock.snd_cwnd = tcp.initial_window;
         cc.sock.ecn_flags = u8::from(tcp.ecn);
-        let counts_marks = feedback(tcp, algorithm) == Feedback::Counter;
+        let counts_marks = feedback(tcp, algorithm) == receiver::Feedback::Counter;
         Ok(Sender {
             cc,
             board: Scoreboard::new(),
@@ -310,6 +310,16 @@ impl Sender {
     /// Names and latest values of the congestion control's probes.
     pub fn probes(&self) -> impl Iterator<Item = (ProbeName, i64)> + '_ {
         self.cc.probes()
+    }
+
+    /// What the congestion header of a segment says now; none unless routers give the congestion control feedback.
+    pub fn announcement(&self) -> Option<Announcement> {
+        self.cc.announcement()
+    }
+
+    /// Takes the explicit feedback of an acknowledgement, before [`Sender::on_ack`].
+    pub fn feedback(&mut self, feedback: Feedback) {
+        self.cc.feedback(feedback);
     }
 
     /// Congestion window, segments.

@@ -102,6 +102,8 @@ def _beside(native: str) -> Control | None:
 
 def obstacle(plan: Plan) -> str | None:
     """Why there is none of the congestion controls of ``plan``; nothing is built."""
+    if (why := users.no_kernel(plan)) is not None:
+        return why
     try:
         for cc in wanted(plan):
             if cc.name.startswith(FOREIGN):
