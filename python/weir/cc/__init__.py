@@ -161,7 +161,9 @@ def no_kernel(plan: Plan) -> str | None:
     told = next((name for name in names if name in queues), None)
     if told is None:
         return None
-    return f"cc: {told}: routers tell it what to do, by a header that no kernel has: it runs in the simulator only (`sim`)"
+    return (
+        f"cc: {told}: routers tell it what to do, by a header that no kernel has: it runs in the simulator only (`sim`)"
+    )
 
 
 @functools.cache

@@ -95,7 +95,9 @@ def _described(name: str | None) -> list[dict[str, Any]]:
     if name is not None and users.is_file_name(name):
         return [dict(users.control(name).about.raw)]
     try:
-        listed: list[dict[str, Any]] = json.loads(_weir.cc_everywhere() if name is None else f"[{_weir.cc_describe(name)}]")
+        listed: list[dict[str, Any]] = json.loads(
+            _weir.cc_everywhere() if name is None else f"[{_weir.cc_describe(name)}]"
+        )
         if name is not None:
             listed[0]["probes"] = _weir.cc_try(name)
     except ValueError as error:

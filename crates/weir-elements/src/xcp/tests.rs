@@ -128,7 +128,7 @@ proptest! {
         let mut router = router();
         let (mut now, mut given, mut began, mut most) = (Time(0), 0.0, None, 0.0);
         for (gap, rtt, spacing, limited) in packets {
-            now = now + Dur(gap);
+            now += Dur(gap);
             let asked = if limited { -100 } else { UNLIMITED };
             let before = router.control.interval;
             let header = Header { feedback_bps: asked, ..header(Dur(rtt), Dur(spacing)) };
