@@ -37,7 +37,16 @@ def goodput(weir: Weir, run: str) -> dict[str, float]:
 
 def test_the_page_begins_with_how_to_write_one() -> None:
     headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
-    assert headings == ["Write one", "Run it", "Compare it", "Debug it", "In Python", "Reference", "In the kernel"]
+    assert headings == [
+        "Write one",
+        "Run it",
+        "Compare it",
+        "Debug it",
+        "In Python",
+        "Reference",
+        "In the simulator only",
+        "In the kernel",
+    ]
 
 
 def test_the_example_runs_in_the_simulator(mine: Path, weir: Weir) -> None:
