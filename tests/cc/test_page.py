@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shared import ROOT, Weir
+from weir import _weir
 from weir.lab import unavailable
 
 PAGE = (ROOT / "docs" / "congestion-controls.md").read_text(encoding="utf-8")
@@ -138,3 +139,10 @@ def test_the_commands_of_the_page_use_one_folder_for_each_run() -> None:
     folders = re.findall(r"^weir run mine\.yaml .*-o (\S+)", "\n".join(blocks), re.MULTILINE)
     assert folders == ["runs/mine/sim", "runs/mine/lab", "runs/mine/emul"]
     assert "weir compare runs/mine/sim runs/mine/lab" in PAGE
+
+
+def test_every_control_is_in_the_table_of_solutions() -> None:
+    """`docs/solutions.md` says of each solution what weir has: no control is missing there, and none is invented."""
+    table = (ROOT / "docs" / "solutions.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`cc: ([a-z0-9-]+)`", table))
+    assert named == {cc["name"] for cc in json.loads(_weir.cc_everywhere())}
