@@ -368,7 +368,8 @@ def refuse_switches(plan: Plan) -> None:
     found = [node.name for node in plan.nodes if node.switch is not None]
     if found:
         raise WiringError(
-            f"switch: `{found[0]}` is a switch with a memory and an arbiter; only the simulator has those"
+            f"switch: `{found[0]}` is a switch with a memory and an arbiter; of the methods only `sim` has those "
+            "(`weir emulate --switch` puts one between interfaces)"
         )
 
 

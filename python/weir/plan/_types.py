@@ -856,7 +856,9 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     ack: Ack
     """Acknowledgement policy of the receiver."""
     cc: str
-    """Congestion control: a registered name, ``linux:NAME``, or the path of a C source or of a shared object."""
+    """Congestion control: a registered name, ``linux:NAME``, or the path of a C source, of a shared object, or of
+    a Python file.
+    """
     cc_options: dict[str, Int64] = field(default_factory=dict)
     """Options of the congestion control, by name."""
     cc_source: str | None = None
