@@ -36,7 +36,7 @@ _TOKENS = """\
 0|1|-1|1e9|99999999999999999999|0.5|.inf|.nan|null|~|true|false|yes|''|""|[]|{}|[[]]|:|- |,|?|>|&a x
 *a|!x |%|@|#|<<|---|...
 0ms|1ns|10ms|1s|1e30s|3650d|0B|1B|64KiB|50MB|1000PB|0bps|1bps|1Gbps|1000Tbps|0packets|1packets|0.5bdp|0bdp|1%|100%|0%
-reno|cubic|linux:bbr|./x.so|linux|linux-2.6|bulk|transfer|onoff|cbr|pairs|pairs[0]
+reno|cubic|linux:bbr|./x.so|linux|linux-2.6|linux-2.4|bulk|transfer|onoff|cbr|pairs|pairs[0]
 "pairs[0..99999]"|cross|src0|dst0|left
 {exponential: 1s}|{pareto: {shape: 0.1, scale: 1B}}|{weibull: {shape: 1000, mean: 1B}}
 {uniform: [0s, 0s]}|{list: [1s]}

@@ -111,6 +111,25 @@ pub struct Tcp {
     /// real hosts take their own time.
     #[serde(default)]
     pub processing_ns: u64,
+    /// Time that the sending host takes for each segment that it passes while it looks for those of a SACK block: from the
+    /// first unacknowledged one to the end of each block. The flows of a host share its time. Only for the simulator.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sack_cost_ns: u64,
+    /// Acknowledgements that may wait while the sending host is busy; it drops more. 0: no limit.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub backlog_packets: u32,
+    /// No congestion moderation: the window may exceed the flight by more than three segments after an unusual
+    /// acknowledgement. Only `linux-2.4` and `linux-2.6` moderate it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unmoderated: bool,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+fn is_none(value: &u32) -> bool {
+    *value == 0
 }
 
 /// Profile of a TCP stack.
@@ -122,6 +141,10 @@ pub enum Stack {
     /// Linux 2.6: duplicate-ACK threshold and FACK, rate halving, no TLP, no back-pressure, HyStart or pacing.
     #[serde(rename = "linux-2.6")]
     Linux26,
+    /// Linux 2.4: as `linux-2.6`, but selective acknowledgements give no round-trip time and restart no timeout. Its hosts
+    /// have shorter queues and a shorter backlog of arriving packets.
+    #[serde(rename = "linux-2.4")]
+    Linux24,
 }
 
 /// Acknowledgement policy of a receiver.

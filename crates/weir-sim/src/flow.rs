@@ -13,6 +13,7 @@ use crate::error::SimError;
 use crate::local_queue::LocalQueue;
 use crate::packet::{Kind, Packet};
 use crate::processing::Processing;
+use crate::sack_work::SackWork;
 
 /// The state of a flow.
 pub(crate) struct Flow {
@@ -25,6 +26,10 @@ pub(crate) struct Flow {
     pub first_link: usize,
     /// Processing times of the receiving host.
     pub processing: Option<Processing>,
+    /// The work of its sending host for selective acknowledgements, if it takes time.
+    pub work: Option<SackWork>,
+    /// When its sending host ends the work for its acknowledgement.
+    pub work_due: Time,
     /// Whether the first link is evented, so that departures are not known at arrival.
     pub first_evented: bool,
     pub dscp: u8,
@@ -67,6 +72,8 @@ impl Flow {
             first_link: plan.path[0] as usize,
             first_evented: false,
             processing: None,
+            work: None,
+            work_due: Time::MAX,
             dscp: plan.dscp,
             connection: None,
             connection_number: 0,
@@ -148,10 +155,10 @@ impl Flow {
         self.application_due = self.application.due();
     }
 
-    /// The next instant at which the application or the sender acts.
+    /// The next instant at which the application, the sender or its host acts.
     #[inline]
     pub fn due(&self) -> Time {
-        let due = self.wake.min(self.application_due);
+        let due = self.wake.min(self.application_due).min(self.work_due);
         match &self.connection {
             Some(connection) => due.min(connection.sender.deadline()),
             None => due,

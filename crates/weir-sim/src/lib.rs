@@ -18,6 +18,7 @@ mod headers;
 mod local_queue;
 mod packet;
 mod processing;
+mod sack_work;
 mod sacks;
 mod simulation;
 mod slab;

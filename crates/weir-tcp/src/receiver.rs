@@ -498,6 +498,9 @@ mod tests {
             pacing: false,
             ack: AckPolicy::Delayed,
             processing_ns: 0,
+            sack_cost_ns: 0,
+            backlog_packets: 0,
+            unmoderated: false,
         };
         let mut receiver = Receiver::new(&tcp).with_feedback(feedback);
         for seq in 0..40 {

@@ -76,6 +76,9 @@ fn tcp() -> impl Strategy<Value = Tcp> {
             pacing,
             ack: AckPolicy::Delayed,
             processing_ns: 0,
+            sack_cost_ns: 0,
+            backlog_packets: 0,
+            unmoderated: false,
         },
     )
 }

@@ -43,6 +43,9 @@ prop_compose! {
             pacing,
             ack: if every { Ack::Every } else { Ack::Delayed },
             processing_ns: 0,
+            sack_cost_ns: 0,
+            backlog_packets: 0,
+            unmoderated: false,
         }
     }
 }
@@ -163,6 +166,9 @@ fn large_windows_recover_from_bursts() {
                 pacing: false,
                 ack: Ack::Delayed,
                 processing_ns: 0,
+                sack_cost_ns: 0,
+                backlog_packets: 0,
+                unmoderated: false,
             };
             let impairments = Impairments {
                 one_way_us: 10_000 + random.below(40_000),

@@ -375,11 +375,12 @@ def refuse_switches(plan: Plan) -> None:
 
 def refuse_other_stacks(plan: Plan) -> None:
     """Raises WiringError if a flow asks for an outdated TCP, or for one that is too new."""
-    old = [flow.name for flow, tcp in tcp_flows(plan) if tcp.stack == "linux-2.6"]
+    old = [flow.name for flow, tcp in tcp_flows(plan) if tcp.stack != "linux"]
     if old:
         few = ", ".join(old[:3]) + (", ..." if len(old) > 3 else "")
+        stack = next(tcp.stack for _, tcp in tcp_flows(plan) if tcp.stack != "linux")
         raise WiringError(
-            f"stack: linux-2.6 ({few}): no kernel of today has it (RACK, proportional rate reduction and small queues "
+            f"stack: {stack} ({few}): no kernel of today has it (RACK, proportional rate reduction and small queues "
             "cannot be switched off); the simulator has. `transport.stack: linux` is the kernel's own"
         )
     new = [flow.name for flow, tcp in tcp_flows(plan) if tcp.accecn]

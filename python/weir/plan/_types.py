@@ -839,12 +839,14 @@ class CommandSource(Struct, frozen=True, kw_only=True, tag_field="kind", tag="co
 Source: TypeAlias = BulkSource | TransfersSource | CbrSource | CommandSource
 """The payload of a flow."""
 
-Stack: TypeAlias = Literal["linux", "linux-2.6"]
+Stack: TypeAlias = Literal["linux", "linux-2.6", "linux-2.4"]
 """Profile of a TCP stack.
 
 - ``linux``: Current Linux: RACK-TLP, PRR, small-queue back-pressure, HyStart if the congestion control has it.
 - ``linux-2.6``: Linux 2.6: duplicate-ACK threshold and FACK, rate halving, no TLP, no back-pressure, HyStart or
   pacing.
+- ``linux-2.4``: Linux 2.4: as ``linux-2.6``, but selective acknowledgements give no round-trip time and restart
+  no timeout. Its hosts have shorter queues and a shorter backlog of arriving packets.
 """
 
 
@@ -855,6 +857,8 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     """Accurate feedback of congestion marks (AccECN, RFC 9768), if ECN is on."""
     ack: Ack
     """Acknowledgement policy of the receiver."""
+    backlog_packets: UInt32 = 0
+    """Acknowledgements that may wait while the sending host is busy; it drops more. 0: no limit."""
     cc: str
     """Congestion control: a registered name, ``linux:NAME``, or the path of a C source, of a shared object, or of
     a Python file.
@@ -881,12 +885,21 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     """Maximum number of bytes received and not read, as advertised in the window."""
     sack: bool
     """Selective acknowledgements."""
+    sack_cost_ns: UInt64 = 0
+    """Time that the sending host takes for each segment that it passes while it looks for those of a SACK block:
+    from the first unacknowledged one to the end of each block. The flows of a host share its time. Only for the
+    simulator.
+    """
     send_buffer_bytes: UInt64
     """Maximum number of bytes sent and not acknowledged."""
     stack: Stack
     """Profile of the stack."""
     timestamps: bool
     """Timestamps option (12 bytes in every segment)."""
+    unmoderated: bool = False
+    """No congestion moderation: the window may exceed the flight by more than three segments after an unusual
+    acknowledgement. Only ``linux-2.4`` and ``linux-2.6`` moderate it.
+    """
 
 
 class UdpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag="udp"):

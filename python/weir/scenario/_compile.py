@@ -21,6 +21,7 @@ from ._selector import Selector
 from ._switch import switch_plan
 from ._switch_file import completed
 from ._topologies import build
+from ._transmit_queues import set_transmit_queues
 
 __all__ = ["Context", "compile_plan"]
 
@@ -55,13 +56,14 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
     for number, switch in net.switches.items():
         net.switches[number] = completed(switch, context.folder, log)
     with suppress(Invalid):
-        links = gather(partial(link.plan, net.rtt, log) for link in net.links)
+        links = list(gather(partial(link.plan, net.rtt, log) for link in net.links))
         nodes = _nodes(net, log)
     groups = groups_of(body, net, context.seed, context.folder, log)
     if log.failed:
         raise Invalid
     end = _end(body, groups, log)
     flows = _flows(groups, end, body, log)
+    set_transmit_queues(groups, net, links, log)
     assign_members(net, links, flows, log)
     plan = {
         "version": PLAN_VERSION,

@@ -51,7 +51,7 @@ class Group:
         self._folder = folder
         self._goodput_ns = body.measure.goodput
         self.udp = entry.udp_only
-        self._transport = None if self.udp else self._resolved(body)
+        self.transport = None if self.udp else self._resolved(body)
         if len(entry.levels) > 1:
             raise self._log.error(
                 entry.at(list(entry.levels)[1]), f"{listing(entry.levels)} are alternatives; give one"
@@ -349,7 +349,7 @@ class Group:
         return {**plan, "transport": transport, "source": self._source(flow, stream, draws, horizon, transport)}
 
     def _transport_plan(self, flow: Flow) -> dict[str, Any]:
-        match self._transport:
+        match self.transport:
             case None:
                 return self._udp(flow)
             case Quic() as quic:

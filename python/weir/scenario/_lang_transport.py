@@ -101,10 +101,16 @@ class StackDefaults:
     timestamps: bool
     send_buffer: int
     receive_buffer: int
+    backlog: int = 0
+    """Packets that wait for a busy host: ``netdev_max_backlog``; 0 where a host has no processing cost."""
+    txqueuelen: int | None = None
+    """Packets in a host's transmit queue; ``None``: the default of topologies."""
 
 
 LINUX = StackDefaults(10, True, True, 4 << 20, 6 << 20)
-LINUX26 = StackDefaults(3, True, True, 128 << 10, 174_760)
+LINUX26 = StackDefaults(3, True, True, 128 << 10, 174_760, 1000)
+LINUX24 = StackDefaults(3, True, True, 128 << 10, 174_760, 300, 100)
+STACKS = {"linux": LINUX, "linux-2.6": LINUX26, "linux-2.4": LINUX24}
 
 _BUFFER = AmountType("bytes", "bdp", "default")
 
@@ -137,6 +143,8 @@ class Transport(Spec):
             {
                 "linux": "current Linux: RACK-TLP, PRR, initial window 10; buffers of 4 MiB and 6 MiB",
                 "linux-2.6": "Linux 2.6: no RACK, TLP or pacing, initial window 3; buffers of 128 KiB and 174760 B",
+                "linux-2.4": "Linux 2.4: as `linux-2.6`, but SACKs give no round-trip time and restart no timeout; a "
+                "transmit queue of 100 packets and a backlog of 300",
             },
         ),
         "Model of the TCP stack. Default: `linux`.",
@@ -183,5 +191,29 @@ class Transport(Spec):
         DELAY,
         "The receiving host answers a segment after up to this time, uniformly distributed. Default: 10 us. Simulator "
         "only. With 0, flows may fall into step with a drop-tail queue.",
+        default=None,
+    )
+    txqueuelen: int | None = key(
+        Integer(1, 10_000_000, "a number of packets"),
+        "Transmit queue of the sending hosts; it replaces the `queue` of their links in the topology. Default: that "
+        "`queue`, and without it 1000 packets, or 100 with `linux-2.4`.",
+        default=None,
+    )
+    sack_cost: int | None = key(
+        DELAY,
+        "Time that the sending host takes for each segment that it passes while it looks for those of a SACK block. "
+        "Default: 0. Simulator only, with `linux-2.6` and `linux-2.4`.",
+        default=None,
+    )
+    backlog: int | None = key(
+        Integer(1, 10_000_000, "a number of packets"),
+        "Acknowledgements that may wait while `sack_cost` keeps the host busy; it drops more. Default: 1000, or 300 "
+        "with `linux-2.4`.",
+        default=None,
+    )
+    moderation: bool | None = key(
+        BOOLEAN,
+        "Congestion moderation of `linux-2.6` and `linux-2.4`: after an unusual acknowledgement the window exceeds the "
+        "flight by three segments at most. Default: on.",
         default=None,
     )

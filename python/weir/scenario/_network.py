@@ -44,6 +44,7 @@ class Link:
     jitter: lang.Jitter | None = None
     reorder: lang.Reorder | None = None
     nic: bool = False
+    queue_is_default: bool = False  # whether the scenario gives no length of a host's queue
     clocks: float = 0.0  # maximum relative clock error of the transmitter
 
     def plan(self, rtt: int | None, log: Log) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class _Side:
     queue: Amount
     mark: Mark
     clocks: float
+    queue_is_default: bool
 
 
 def _side(access: lang.Access, default: Sequence[int] | None, n: int, log: Log) -> _Side:
@@ -69,7 +70,8 @@ def _side(access: lang.Access, default: Sequence[int] | None, n: int, log: Log) 
     rates = _spread(given, n, "pairs", access.at("rate"), log)
     delays = _spread(access.delay or (0,), n, "pairs", access.at("delay"), log)
     down = rates if access.down is None else _spread(access.down, n, "pairs", access.at("down"), log)
-    return _Side(rates, down, delays, access.queue, access.at("rate"), access.clocks)
+    is_default = "queue" not in access.marks
+    return _Side(rates, down, delays, access.queue, access.at("rate"), access.clocks, is_default)
 
 
 def _check_names(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> None:
@@ -156,6 +158,7 @@ def _host_links(net: Network, name: str, router: int, side: _Side, i: int, commo
         "mtu": common.mtu,
         "overhead": common.overhead,
         "queue": side.queue,
+        "queue_is_default": side.queue_is_default,
         "mark": side.mark,
     }
     up = net.link(Link(f"{name}->{at}", host, router, nic=True, clocks=side.clocks, **settings))
@@ -477,7 +480,7 @@ def _graph_link(link: lang.GraphLink, spec: lang.Graph, net: Network) -> None:
         elif nic or (net.nodes[end][1] and settings["queue"] is None):
             settings["queue"] = link.host_queue
         _complete(settings, log)
-        net.link(Link(name, start, end, nic=nic, **settings))
+        net.link(Link(name, start, end, nic=nic, queue_is_default=nic and "host_queue" not in link.marks, **settings))
 
 
 def _refuse_queue(link: lang.GraphLink, starts: Sequence[int], net: Network) -> None:

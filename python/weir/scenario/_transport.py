@@ -17,7 +17,7 @@ from weir.language.problem import Log, Mark, choose, gather
 from weir.language.units import Amount
 from weir.plan import IP_TCP_HEADERS, TIMESTAMPS
 
-from ._lang_transport import LINUX, LINUX26, CongestionControl, Transport
+from ._lang_transport import STACKS, CongestionControl, Transport
 from ._network import Path as Way
 
 __all__ = ["Resolved", "buffer_bytes", "buffer_of", "merge", "tcp_plan"]
@@ -62,7 +62,9 @@ class Resolved:
             raise log.error(mark, "no congestion control: give `transport: {cc: ...}` here or for the whole scenario")
         self.cc, self.source = _found(transport.cc, folder, log)
         self.stack = transport.stack or "linux"
-        defaults = LINUX26 if self.stack == "linux-2.6" else LINUX
+        defaults = STACKS[self.stack]
+        self.backlog = _or(transport.backlog, defaults.backlog)
+        self.txqueuelen = defaults.txqueuelen
         self.initial_window = _or(transport.initial_window, defaults.initial_window)
         self.sack: bool = _or(transport.sack, defaults.sack)
         self.timestamps: bool = _or(transport.timestamps, defaults.timestamps)
@@ -206,7 +208,23 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
         "pacing": _or(spec.pacing, False),
         "ack": _or(spec.ack, "delayed"),
         "processing_ns": _or(spec.processing, PROCESSING_NS),
+        **_old_host(settings),
     }
+
+
+def _old_host(settings: Resolved) -> dict[str, Any]:
+    """What only hosts of old kernels have, as far as it differs from none."""
+    spec, log = settings.spec, settings.log
+    given = [name for name in ("sack_cost", "backlog", "moderation") if getattr(spec, name) is not None]
+    if given and settings.stack == "linux":
+        place = spec.marks.get(given[0], settings.mark)
+        raise log.error(place, f"`{given[0]}` belongs to hosts of old kernels; set `stack: linux-2.6` or `linux-2.4`")
+    if spec.backlog is not None and spec.sack_cost is None:
+        raise log.error(spec.marks.get("backlog", settings.mark), "nothing waits for the host without a `sack_cost`")
+    if spec.sack_cost and not settings.sack:
+        raise log.error(spec.marks.get("sack_cost", settings.mark), "`sack: false` leaves no SACK that could cost time")
+    cost = {"sack_cost_ns": spec.sack_cost, "backlog_packets": settings.backlog} if spec.sack_cost else {}
+    return {**cost, **({"unmoderated": True} if spec.moderation is False else {})}
 
 
 class Buffered(Protocol):

@@ -72,6 +72,9 @@ fn tcp(ecn: bool) -> Tcp {
         pacing: false,
         ack: Ack::Delayed,
         processing_ns: 0,
+        sack_cost_ns: 0,
+        backlog_packets: 0,
+        unmoderated: false,
     }
 }
 

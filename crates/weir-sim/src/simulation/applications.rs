@@ -27,6 +27,9 @@ impl Simulation {
             return;
         }
         self.stop_writing(index);
+        if self.flows[index].work_due <= self.now {
+            self.end_sack_work(index);
+        }
         self.on_sender_timer(index);
         let next = self.flows[index].application.client().filter(|client| client.active.is_none());
         if next.and_then(|client| client.next).is_some_and(|job| job.at <= self.now) {

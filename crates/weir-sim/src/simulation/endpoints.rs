@@ -122,6 +122,14 @@ impl Simulation {
 
     #[inline]
     fn deliver_ack(&mut self, packet: Packet) {
+        match self.flows[packet.flow()].work {
+            Some(work) => self.arrive_at_busy_host(packet, work),
+            None => self.process_ack(packet),
+        }
+    }
+
+    #[inline]
+    pub(super) fn process_ack(&mut self, packet: Packet) {
         let index = packet.flow();
         let sack = self.sacks.take(packet.sack());
         let flow = &mut self.flows[index];

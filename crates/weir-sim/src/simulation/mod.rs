@@ -5,6 +5,7 @@
 
 mod applications;
 mod batches;
+mod busy_hosts;
 mod endpoints;
 mod ends;
 mod fetching;
@@ -26,6 +27,7 @@ use weir_units::Time;
 use crate::error::SimError;
 use crate::flow::Flow;
 use crate::packet::Packet;
+use crate::sack_work::{BusyHost, SackWork};
 use crate::sacks::Sacks;
 use crate::telemetry::Telemetry;
 use crate::trace::TraceRecord;
@@ -92,6 +94,8 @@ pub struct Simulation {
     /// By link: the earliest instant at which the next packet of its host enters. Ahead of the clock by a host's
     /// processing time.
     host_until: Vec<Time>,
+    /// Sending hosts that take time for selective acknowledgements.
+    busy_hosts: Vec<BusyHost>,
     lost: Vec<Packet>,
     next_change: usize,
     telemetry: Telemetry,
@@ -132,7 +136,8 @@ impl Simulation {
         let routes = Routes::new(plan, &links);
         let flows = prepare::flows(plan, &routes, &links)?;
         let watch = Watch::of(plan, &flows).map(Box::new);
-        let in_order = options.reference || watch.is_some();
+        let busy_hosts = SackWork::hosts(plan);
+        let in_order = options.reference || watch.is_some() || !busy_hosts.is_empty();
         let regions = if in_order { None } else { lookahead::regions(plan, options, slots, &links, &routes) };
         let of_slots = regions.as_ref().map_or_else(|| Regions::one(slots, &links).of_slots, |r| r.of_slots.clone());
         let mut simulation = Simulation {
@@ -149,6 +154,7 @@ impl Simulation {
             waits: Waits::new(plan),
             sacks: Sacks::default(),
             host_until: vec![Time::ZERO; plan.links.len()],
+            busy_hosts,
             lost: Vec::new(),
             next_change: 0,
             telemetry: Telemetry::new(&plan.measure),

@@ -15,6 +15,7 @@ use crate::error::SimError;
 use crate::flow::Flow;
 use crate::packet::{MAX_FLOWS, Packet, UDP_HEADERS};
 use crate::processing::Processing;
+use crate::sack_work::SackWork;
 
 /// Checks that the plan is within the simulator's limits.
 pub(super) fn check_limits(plan: &Plan, slots: Slots) -> Result<(), SimError> {
@@ -59,6 +60,7 @@ fn stateful(plan: &Plan, number: u32, node: &weir_plan::Node) -> Option<Box<dyn 
 
 /// The flows of a plan before their start.
 pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Result<Vec<Flow>, SimError> {
+    let work = SackWork::of(plan);
     let mut known: BTreeMap<&str, Algorithm> = BTreeMap::new();
     let mut flows = Vec::with_capacity(plan.flows.len());
     for (index, flow) in plan.flows.iter().enumerate() {
@@ -79,6 +81,7 @@ pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Res
         made.probed = plan.measure.tcp_ns > 0;
         made.first_evented = links[made.first_link].is_evented();
         made.processing = Processing::of(plan, links, index);
+        made.work = work[index];
         flows.push(made);
     }
     Ok(flows)

@@ -31,6 +31,9 @@ pub fn tcp(cc: &str) -> Tcp {
         pacing: false,
         ack: Ack::Delayed,
         processing_ns: 0,
+        sack_cost_ns: 0,
+        backlog_packets: 0,
+        unmoderated: false,
     }
 }
 

@@ -22,6 +22,7 @@ mod inside;
 mod kinds;
 mod lookahead;
 mod pages;
+mod sack_cost;
 mod switch;
 mod timing;
 mod trace;

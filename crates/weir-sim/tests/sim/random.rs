@@ -192,7 +192,7 @@ pub fn tcp() -> impl Strategy<Value = Tcp> {
             cc: cc.into(),
             cc_options: Default::default(),
             cc_source: None,
-            stack,
+            stack: if stack == Stack::Linux26 && on[4] { Stack::Linux24 } else { stack },
             mss_bytes: mss_bytes - if on[0] { 12 } else { 0 },
             timestamps: on[0],
             sack: on[1],
@@ -204,6 +204,10 @@ pub fn tcp() -> impl Strategy<Value = Tcp> {
             pacing: on[3],
             ack: if on[4] { Ack::Every } else { Ack::Delayed },
             processing_ns: if on[5] { 30_000 } else { 0 },
+            // Rare: a plan with such a host keeps one order of events.
+            sack_cost_ns: if on[1] && initial_window == 7 { 20_000 } else { 0 },
+            backlog_packets: if on[4] { 20 } else { 0 },
+            unmoderated: on[3],
         })
 }
 

@@ -186,6 +186,7 @@ impl Sender {
     /// after it has been acknowledged yet.
     fn sacked_before_head_was_resent(&self, event: &Event) -> bool {
         event.first_sacked_sent != NO_TIME
+            && !self.untimed_sacks
             && self.board.outstanding() > 0
             && event.first_sacked_sent < self.board.get(self.board.una).sent_ns
     }
@@ -344,7 +345,7 @@ impl Sender {
             rtt = since(event.first_sent);
             cc_rtt = since(event.last_sent);
         }
-        if event.first_sacked_sent != NO_TIME {
+        if event.first_sacked_sent != NO_TIME && !self.untimed_sacks {
             cc_rtt = since(event.last_sacked_sent);
             if rtt < 0 {
                 rtt = since(event.first_sacked_sent);

@@ -394,6 +394,9 @@ mod tests {
             pacing: false,
             ack: weir_plan::Ack::Delayed,
             processing_ns: 0,
+            sack_cost_ns: 0,
+            backlog_packets: 0,
+            unmoderated: false,
         };
         let mut sender = Sender::new(&tcp, &weir_cc::find("reno").unwrap()).unwrap();
         sender.sample_rtt(Time(0), 80_000);

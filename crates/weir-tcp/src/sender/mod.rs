@@ -98,6 +98,10 @@ pub struct Sender {
     board: Scoreboard,
     phase: Phase,
     legacy: bool,
+    /// Congestion moderation: the window exceeds the flight by little after an unusual acknowledgement.
+    moderated: bool,
+    /// Selective acknowledgements give no round-trip time and restart no timeout (Linux before 3.12).
+    untimed_sacks: bool,
     sack: bool,
     timestamps: bool,
     ecn: bool,
@@ -162,7 +166,9 @@ impl Sender {
             cc,
             board: Scoreboard::new(),
             phase: Phase::Closed,
-            legacy: tcp.stack == Stack::Linux26,
+            legacy: tcp.stack != Stack::Linux,
+            moderated: tcp.stack != Stack::Linux && !tcp.unmoderated,
+            untimed_sacks: tcp.stack == Stack::Linux24,
             sack: tcp.sack,
             timestamps: tcp.timestamps,
             ecn: tcp.ecn,

@@ -184,7 +184,7 @@ impl Sender {
 
     fn in_loss(&mut self, now: Time, event: &mut Event) {
         self.advance_loss(now, event);
-        if self.legacy && self.in_state(CaState::Loss) {
+        if self.in_state(CaState::Loss) {
             self.moderate_cwnd();
         }
         self.detect_losses(now, event);
@@ -320,9 +320,7 @@ impl Sender {
             return;
         }
         self.keep_open();
-        if self.legacy {
-            self.moderate_cwnd();
-        }
+        self.moderate_cwnd();
     }
 
     /// Whether a retransmission is in flight, or the first outstanding segment was retransmitted.
@@ -331,8 +329,11 @@ impl Sender {
         self.cc.sock.retrans_out > 0 || head < self.board.next && self.board.get(head).flags & EVER_RETRANS != 0
     }
 
-    /// Limits bursts on `linux-2.6`: after an unusual state the window exceeds the flight by little.
+    /// Limits bursts where congestion is moderated: after an unusual state the window exceeds the flight by little.
     fn moderate_cwnd(&mut self) {
+        if !self.moderated {
+            return;
+        }
         let limit = self.in_flight() + MAX_BURST;
         self.cc.sock.snd_cwnd = self.cc.sock.snd_cwnd.min(limit);
     }
@@ -433,9 +434,7 @@ impl Sender {
             }
             self.notice(Notice::Undo);
         }
-        if self.legacy {
-            self.moderate_cwnd();
-        }
+        self.moderate_cwnd();
         self.stamp_cwnd(now);
         self.recovery.undo_marker = None;
         self.rack.force();

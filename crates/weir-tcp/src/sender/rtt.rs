@@ -40,7 +40,7 @@ impl Rtt {
     pub fn new(stack: Stack) -> Rtt {
         let (initial, linear_syn_timeouts) = match stack {
             Stack::Linux => (INITIAL_RTO, LINEAR_SYN_TIMEOUTS),
-            Stack::Linux26 => (CAUTIOUS_RTO, 0),
+            Stack::Linux26 | Stack::Linux24 => (CAUTIOUS_RTO, 0),
         };
         Rtt {
             initial,

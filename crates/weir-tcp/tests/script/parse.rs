@@ -26,6 +26,9 @@ fn settings() -> Tcp {
         pacing: false,
         ack: Ack::Delayed,
         processing_ns: 0,
+        sack_cost_ns: 0,
+        backlog_packets: 0,
+        unmoderated: false,
     }
 }
 
@@ -89,6 +92,7 @@ fn set_option(tcp: &mut Tcp, word: &str) -> Result<(), String> {
             tcp.stack = match value {
                 "linux" => Stack::Linux,
                 "linux-2.6" => Stack::Linux26,
+                "linux-2.4" => Stack::Linux24,
                 _ => return Err(format!("no stack {value:?}")),
             }
         }
@@ -97,6 +101,7 @@ fn set_option(tcp: &mut Tcp, word: &str) -> Result<(), String> {
         "timestamps" => tcp.timestamps = on()?,
         "ecn" => tcp.ecn = on()?,
         "accecn" => tcp.accecn = on()?,
+        "moderation" => tcp.unmoderated = !on()?,
         "pacing" => tcp.pacing = on()?,
         "iw" => tcp.initial_window = parse_number(value)? as u32,
         "mss" => tcp.mss_bytes = parse_number(value)? as u32,

@@ -1,0 +1,80 @@
+"""Keys of hosts of old kernels: what they add to a plan, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weir import scenario
+from weir.scenario import ScenarioError
+
+_TEXT = """
+title: t
+topology: {{dumbbell: {{pairs: 1, access: {{rate: 1Gbps}}, bottleneck: {{rate: 1Gbps, queue: 1MB}}, rtt: 10ms}}}}
+transport: {{cc: reno, buffers: 50MB, {more}}}
+workload: [{{name: f, kind: bulk, between: pairs, until: 1s}}]
+"""
+
+
+def tcp(more: str) -> dict[str, Any]:
+    """The TCP settings of a flow with these keys."""
+    (flow,) = scenario.parse(_TEXT.format(more=more)).cells()[0].plan()["flows"]
+    return dict(flow["transport"])
+
+
+def test_a_cost_brings_the_backlog_of_its_kernel() -> None:
+    old = tcp("stack: linux-2.4, sack_cost: 20ns")
+    assert (old["stack"], old["sack_cost_ns"], old["backlog_packets"]) == ("linux-2.4", 20, 300)
+    assert tcp("stack: linux-2.6, sack_cost: 20ns")["backlog_packets"] == 1000
+    assert tcp("stack: linux-2.4, sack_cost: 20ns, backlog: 7")["backlog_packets"] == 7
+
+
+def test_without_them_a_plan_is_as_before() -> None:
+    for more in ("stack: linux", "stack: linux-2.6", "stack: linux-2.6, sack_cost: 0ns, backlog: 9, moderation: true"):
+        assert not {"sack_cost_ns", "backlog_packets", "unmoderated"} & set(tcp(more))
+    assert tcp("stack: linux-2.4, moderation: false")["unmoderated"] is True
+
+
+def queues(text: str) -> dict[str, int]:
+    """Packets in the transmit queues of hosts, by link."""
+    plan = scenario.parse(text).cells()[0].plan()
+    return {link["name"]: link["queue"]["limit"]["packets"] for link in plan["links"] if link["host_nic"]}
+
+
+def test_the_transmit_queue_of_senders_is_that_of_their_kernel_unless_it_is_given() -> None:
+    def of(more: str) -> list[int]:
+        return list(queues(_TEXT.format(more=more)).values())
+
+    assert of("stack: linux-2.6") == [1000, 1000]
+    assert of("stack: linux-2.4") == [100, 1000], "that of the receiver sends acknowledgements"
+    assert of("stack: linux-2.4, txqueuelen: 50000") == [50000, 1000]
+    assert of("stack: linux, txqueuelen: 7") == [7, 1000]
+    given = _TEXT.replace("access: {{rate: 1Gbps}}", "access: {{rate: 1Gbps, queue: 30packets}}")
+    assert list(queues(given.format(more="stack: linux-2.4")).values()) == [30, 30]
+    assert list(queues(given.format(more="stack: linux-2.4, txqueuelen: 9")).values()) == [9, 30]
+
+
+def test_a_host_has_one_transmit_queue() -> None:
+    entry = "{name: NAME, kind: bulk, between: pairs, until: 1s, transport: {txqueuelen: LENGTH}}"
+    two = entry.replace("NAME", "g").replace("LENGTH", "5") + ", " + entry.replace("NAME", "h").replace("LENGTH", "6")
+    text = _TEXT.format(more="stack: linux").replace("workload: [", f"workload: [{two}, ")
+    with pytest.raises(ScenarioError, match="one transmit queue, and other flows give it `txqueuelen: 5`"):
+        scenario.parse(text).cells()[0].plan()
+    assert list(queues(text.replace("txqueuelen: 6", "txqueuelen: 5")).values()) == [5, 1000]
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ("sack_cost: 20ns", "`sack_cost` belongs to hosts of old kernels; set `stack: linux-2.6` or `linux-2.4`"),
+        ("moderation: false", "`moderation` belongs to hosts of old kernels"),
+        ("stack: linux-2.4, backlog: 9", "nothing waits for the host without a `sack_cost`"),
+        ("stack: linux-2.4, sack: false, sack_cost: 9ns", "leaves no SACK that could cost time"),
+        ("stack: linux-2.4, sack_cost: 9ns, backlog: 0", "a number of packets"),
+        ("txqueuelen: 0", "a number of packets"),
+    ],
+)
+def test_keys_that_mean_nothing_are_refused(more: str, text: str) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        tcp(more)
