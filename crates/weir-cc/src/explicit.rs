@@ -4,15 +4,16 @@
 //! `cong_control`. Beside the calls of the others, the transport asks them what a packet's header shall say, an
 //! [`Announcement`], and gives them what the receiver returned, a [`Feedback`]; both pass through their private state.
 
-use crate::{algorithm::Algorithm, sock::Sock, xcp};
+use crate::{algorithm::Algorithm, rcp, sock::Sock, xcp};
 
 /// The flag of [`Algorithm::flags`] that these controls have; no C source has it.
 pub(crate) const EXPLICIT: u32 = 1 << 16;
 
-/// Words of the private state that this file reads and writes: feedback that the control has not taken yet, and time
-/// between two packets.
+/// Words of the private state that this file reads and writes: feedback that the control has not taken yet, time between
+/// two packets, and the last rate that routers gave, which precedes the call of `init`.
 pub(crate) const CHANGE: usize = 12;
 pub(crate) const SPACING_NS: usize = 11;
+pub(crate) const RATE: usize = 10;
 
 /// What a sender says of itself in a congestion header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +32,13 @@ pub struct Feedback {
     /// Sum of the changes of throughput that routers permit, payload in bit/s, over the packets since the last
     /// acknowledgement.
     pub change_bps: i64,
+    /// The rate that routers permit, payload in bit/s; 0 if they say none.
+    pub rate_bps: u64,
 }
 
 /// The congestion controls with explicit feedback.
-pub(crate) fn all() -> [Algorithm; 1] {
-    [xcp::algorithm()]
+pub(crate) fn all() -> [Algorithm; 2] {
+    [xcp::algorithm(), rcp::algorithm()]
 }
 
 /// What the header of the next packet says.
@@ -51,6 +54,9 @@ pub(crate) fn announcement(sock: &Sock) -> Announcement {
 pub(crate) fn give(sock: &mut Sock, feedback: Feedback) {
     let change = (sock.private[CHANGE] as i64).saturating_add(feedback.change_bps);
     sock.private[CHANGE] = change as u64;
+    if feedback.rate_bps > 0 {
+        sock.private[RATE] = feedback.rate_bps;
+    }
 }
 
 /// Takes the sum of the changes since the last call, bit/s.

@@ -160,7 +160,11 @@ impl Instance {
 
     /// The connection is established: clears the private state and calls `init`.
     pub fn init(&mut self) {
+        let rate = self.sock.private[explicit::RATE];
         self.sock.clear_private();
+        if self.algorithm.queue().is_some() {
+            self.sock.private[explicit::RATE] = rate;
+        }
         if let Some(init) = self.ops().init {
             // SAFETY: `sock` has the layout the C source was compiled for, and is not aliased.
             self.call(Operation::Init, |sock| unsafe { init(sock) });

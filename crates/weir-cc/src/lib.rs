@@ -15,6 +15,7 @@ mod loading;
 mod ops;
 mod plain;
 mod probes;
+mod rcp;
 mod registry;
 mod sock;
 mod suite;

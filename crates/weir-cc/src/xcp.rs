@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn acknowledge(sender: &mut Instance, change_bps: i64) {
-        sender.feedback(Feedback { change_bps });
+        sender.feedback(Feedback { change_bps, ..Feedback::default() });
         sender.cong_control(0, 0, &RateSample::default());
     }
 

@@ -13,6 +13,8 @@ use weir_units::{Dur, Time};
 pub enum Scheme {
     /// Explicit Control Protocol: feedback is a change of the throughput.
     Xcp,
+    /// Rate Control Protocol: feedback is the rate of every flow.
+    Rcp,
 }
 
 impl Scheme {
@@ -20,12 +22,13 @@ impl Scheme {
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Xcp => "xcp",
+            Scheme::Rcp => "rcp",
         }
     }
 
     /// The protocol with this name.
     pub fn named(name: &str) -> Option<Scheme> {
-        [Scheme::Xcp].into_iter().find(|scheme| scheme.name() == name)
+        [Scheme::Xcp, Scheme::Rcp].into_iter().find(|scheme| scheme.name() == name)
     }
 }
 

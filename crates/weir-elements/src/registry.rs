@@ -25,6 +25,7 @@ queues! {
         Pie = pie::PieQueue;
         Dualpi2 = dualpi2::DualPi2Queue;
         Xcp = xcp::XcpQueue;
+        Rcp = rcp::RcpQueue;
         Wrr = wrr::WrrQueue;
         Prio = prio::PrioQueue;
         Drr = drr::DrrQueue;

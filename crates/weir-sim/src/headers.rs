@@ -2,8 +2,9 @@
 //!
 //! A packet of a flow with explicit feedback stores the place of its header instead of that of SACK blocks, which the
 //! header keeps meanwhile. Data packets carry what the sender says of itself and the feedback of routers; an
-//! acknowledgement carries the sum of the feedback since the one before, as draft-falk-xcp-spec-03, section 5.2, asks of
-//! receivers that delay acknowledgements. The feedback of lost acknowledgements is lost.
+//! acknowledgement carries what the receiver returns. Of XCP, that is the sum of the feedback since the one before, as
+//! draft-falk-xcp-spec-03, section 5.2, asks of receivers that delay acknowledgements; the feedback of lost
+//! acknowledgements is lost. Of RCP, it is the last rate, and the packets of the handshake carry it too.
 
 use weir_cc::Feedback;
 use weir_elements::{Header, Packet as _, Scheme, UNLIMITED};
@@ -29,7 +30,7 @@ struct Ends {
     connection: u8,
     /// The header of its next data packet.
     next: Header,
-    /// Feedback that its receiver has not returned yet, bit/s on the wire.
+    /// Feedback that its receiver has not returned yet, bit/s on the wire; of RCP the last rate.
     owed_bps: i64,
     /// Payload and size of an IP packet.
     payload_bytes: u32,
@@ -53,9 +54,7 @@ impl Headers {
     /// A flow is about to send a segment.
     pub fn announce(&mut self, index: usize, connection: u8, sender: &Sender) {
         let (Some(ends), Some(said)) = (&mut self.flows[index], sender.announcement()) else { return };
-        if ends.connection != connection {
-            (ends.connection, ends.owed_bps) = (connection, 0);
-        }
+        ends.connect(connection);
         ends.next.rtt = Dur(said.rtt_ns);
         ends.next.spacing = Dur(said.spacing_ns);
         ends.next.feedback_bps = if said.wants_more { UNLIMITED } else { 0 };
@@ -63,11 +62,15 @@ impl Headers {
 
     /// A host sends a packet; returns it with its header.
     pub fn sent(&mut self, packet: Packet) -> Packet {
-        let Some(ends) = &mut self.flows[packet.flow()] else { return packet };
-        let feedback_bps = match packet.kind() {
-            Kind::Data => ends.next.feedback_bps,
-            Kind::Ack => std::mem::take(&mut ends.owed_bps),
-            Kind::Syn | Kind::SynAck | Kind::Datagram => return packet,
+        let Some(ends) = self.flows[packet.flow()].as_mut().filter(|ends| ends.marks(&packet)) else { return packet };
+        if packet.kind() == Kind::Syn {
+            ends.connect(packet.connection());
+            (ends.next.rtt, ends.next.feedback_bps) = (Dur::ZERO, UNLIMITED);
+        }
+        let feedback_bps = match (packet.kind(), ends.next.scheme) {
+            (Kind::Ack | Kind::SynAck, Scheme::Xcp) => std::mem::take(&mut ends.owed_bps),
+            (Kind::Ack | Kind::SynAck, Scheme::Rcp) => ends.owed_bps,
+            _ => ends.next.feedback_bps,
         };
         let header = Header { feedback_bps, ..ends.next };
         packet.with_sack(self.carried.put(Carried { header, place: packet.sack() }))
@@ -86,34 +89,40 @@ impl Headers {
     pub fn received(&mut self, packet: Packet) -> (Packet, Option<Feedback>) {
         let (packet, header) = self.removed(packet);
         let (Some(header), Some(ends)) = (header, &mut self.flows[packet.flow()]) else { return (packet, None) };
-        let of_present = packet.connection() == ends.connection;
-        match packet.kind() {
-            Kind::Data if of_present && header.feedback_bps != UNLIMITED => {
-                ends.owed_bps = ends.owed_bps.saturating_add(header.feedback_bps);
-                (packet, None)
-            }
-            Kind::Ack if of_present => (packet, Some(Feedback { change_bps: ends.of_payload(header.feedback_bps) })),
-            _ => (packet, None),
+        if packet.connection() != ends.connection {
+            return (packet, None);
         }
+        if let Kind::Ack | Kind::SynAck = packet.kind() {
+            return (packet, Some(ends.feedback(header.feedback_bps)));
+        }
+        // Without a router on the path it is as the sender wrote it.
+        if header.feedback_bps != UNLIMITED {
+            ends.owe(header.feedback_bps);
+        }
+        (packet, None)
     }
 
     /// A packet has come to an evented link.
     pub fn arrived(&mut self, link: &mut Link<Packet>, at: Time, packet: &Packet) {
-        if packet.kind() == Kind::Data && self.has(packet) {
+        if goes_forward(packet) && self.has(packet) {
             link.header_arrived(at, &self.carried.get_mut(packet.sack()).header);
         }
     }
 
     /// A packet begins its transmission on an evented link.
     pub fn departs(&mut self, link: &mut Link<Packet>, at: Time, packet: &Packet) {
-        if packet.kind() == Kind::Data && self.has(packet) {
+        if goes_forward(packet) && self.has(packet) {
             link.header_departs(at, packet.ip_bytes(), &mut self.carried.get_mut(packet.sack()).header);
         }
     }
 
     fn has(&self, packet: &Packet) -> bool {
-        matches!(packet.kind(), Kind::Data | Kind::Ack) && self.flows[packet.flow()].is_some()
+        self.flows[packet.flow()].as_ref().is_some_and(|ends| ends.marks(packet))
     }
+}
+
+fn goes_forward(packet: &Packet) -> bool {
+    matches!(packet.kind(), Kind::Data | Kind::Syn)
 }
 
 impl Ends {
@@ -123,6 +132,39 @@ impl Ends {
         let next = Header { scheme, rtt: Dur::ZERO, spacing: Dur::ZERO, feedback_bps: UNLIMITED };
         let packet_bytes = tcp.mss_bytes + weir_tcp::header_bytes(tcp.timestamps);
         Some(Ends { connection: 0, next, owed_bps: 0, payload_bytes: tcp.mss_bytes, packet_bytes })
+    }
+
+    /// Whether packets of this kind have a header.
+    fn marks(&self, packet: &Packet) -> bool {
+        match packet.kind() {
+            Kind::Data | Kind::Ack => true,
+            Kind::Syn | Kind::SynAck => self.next.scheme == Scheme::Rcp,
+            Kind::Datagram => false,
+        }
+    }
+
+    /// The flow's connection is that with this number.
+    fn connect(&mut self, connection: u8) {
+        if self.connection != connection {
+            (self.connection, self.owed_bps) = (connection, 0);
+        }
+    }
+
+    /// A packet has come with this feedback.
+    fn owe(&mut self, bps: i64) {
+        self.owed_bps = match self.next.scheme {
+            Scheme::Xcp => self.owed_bps.saturating_add(bps),
+            Scheme::Rcp => bps,
+        };
+    }
+
+    /// What the sender gets of the feedback of an acknowledgement.
+    fn feedback(&self, bps: i64) -> Feedback {
+        let bps = self.of_payload(bps);
+        match self.next.scheme {
+            Scheme::Xcp => Feedback { change_bps: bps, rate_bps: 0 },
+            Scheme::Rcp => Feedback { change_bps: 0, rate_bps: bps.max(0) as u64 },
+        }
     }
 
     fn of_payload(&self, bps: i64) -> i64 {

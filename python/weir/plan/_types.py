@@ -76,6 +76,7 @@ __all__ = [
     "Queue",
     "QuicTransport",
     "RateChange",
+    "RcpQueue",
     "Ready",
     "RedCurve",
     "RedQueue",
@@ -580,6 +581,23 @@ class XcpQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="xcp"):
     """Hard limit."""
 
 
+class RcpQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="rcp"):
+    """The router of the Rate Control Protocol."""
+
+    alpha: float
+    """Weight of the spare bandwidth; 0.4."""
+    beta: float
+    """Weight of the queue; 0.4."""
+    eta: float
+    """Share of the capacity that flows use; 0.95."""
+    initial: float
+    """The rate at the beginning, as a share of the capacity; 0.05."""
+    limit: Limit
+    """Hard limit."""
+    update_ns: UInt64
+    """Longest time between two updates of the rate; 10 ms."""
+
+
 class WrrQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="wrr"):
     """Weighted round robin with credits and two priorities (DataTAG, appendix A1)."""
 
@@ -681,6 +699,7 @@ Queue: TypeAlias = (
     | PieQueue
     | Dualpi2Queue
     | XcpQueue
+    | RcpQueue
     | WrrQueue
     | PrioQueue
     | DrrQueue

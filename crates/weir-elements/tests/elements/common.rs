@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weir_elements::plan::{
     CodelQueue, DroptailQueue, DrrQueue, DualPi2Queue, EtsQueue, FqCodelQueue, HtbQueue, PieQueue, PoliceQueue,
-    PrioQueue, RedQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue, XcpQueue,
+    PrioQueue, RcpQueue, RedQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue, XcpQueue,
 };
 use weir_elements::{
     CodelParams, DrrClass, EtsClass, HtbClass, Limit, Mark, Members, PrioClass, Queue, RedCurve, WfqClass, WrrClass,
@@ -237,6 +237,16 @@ fn any_plain_queue() -> impl Strategy<Value = Queue> {
         dualpi2(),
         (limit(), 0.01f64..2.0, 0.01f64..2.0, 0.0f64..1.0)
             .prop_map(|(limit, alpha, beta, gamma)| Queue::Xcp(XcpQueue { limit, alpha, beta, gamma })),
+        (limit(), 0.01f64..2.0, 0.01f64..2.0, 0.1f64..1.0, 1_000u64..20_000_000, 0.01f64..1.0).prop_map(
+            |(limit, alpha, beta, eta, update_ns, initial)| Queue::Rcp(RcpQueue {
+                limit,
+                alpha,
+                beta,
+                eta,
+                update_ns,
+                initial
+            })
+        ),
         (limit(), codel_params()).prop_map(|(limit, codel)| Queue::Codel(CodelQueue { limit, codel })),
         (limit(), 1u32..16, 100u32..3000, codel_params()).prop_map(|(limit, buckets, quantum_bytes, codel)| {
             Queue::FqCodel(FqCodelQueue { limit, buckets, quantum_bytes, codel })

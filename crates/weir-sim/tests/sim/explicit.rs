@@ -1,6 +1,6 @@
 //! Explicit feedback: routers tell senders what to send.
 
-use weir_plan::{Limit, Loss, Queue, Source, XcpQueue};
+use weir_plan::{Limit, Loss, Queue, RcpQueue, Source, XcpQueue};
 use weir_sim::{Options, Simulation, Tables};
 
 use crate::common::{MS, S, add_flow, close, droptail, dumbbell, goodput, run, run_with, tcp, trace_of, transfers};
@@ -12,6 +12,12 @@ const MBIT: u64 = 1_000_000;
 fn xcp() -> Queue {
     let limit = Limit { bytes: None, packets: Some(10_000) };
     Queue::Xcp(XcpQueue { limit, alpha: 0.4, beta: 0.226, gamma: 0.1 })
+}
+
+/// RCP with the paper's target of 95 % of the capacity.
+fn rcp() -> Queue {
+    let limit = Limit { bytes: None, packets: Some(10_000) };
+    Queue::Rcp(RcpQueue { limit, alpha: 0.4, beta: 0.4, eta: 0.95, update_ns: 10 * MS, initial: 0.05 })
 }
 
 /// Payload of full segments at a rate of the wire.
@@ -129,4 +135,59 @@ fn a_path_without_routers_is_refused() {
     let slower = problem(xcp(), 50 * MBIT).expect("refused");
     assert!(slower.contains("src0->left, slower than"), "{slower}");
     assert_eq!(problem(xcp(), 100 * MBIT), None);
+}
+
+/// The rate is C / N: IWQoS 2005, section 3.
+#[test]
+fn the_rate_of_rcp_is_an_equal_share() {
+    for flows in [2, 10] {
+        let mut plan = dumbbell(flows, 1000 * MBIT, 100 * MBIT, 40 * MS, rcp(), 8 * S);
+        plan.measure.links = vec![0];
+        for pair in 0..flows {
+            add_flow(&mut plan, pair, u64::from(pair) * 3 * MS, tcp("rcp"), Source::Bulk);
+        }
+        let tables = run(&plan);
+        let share = 0.95 * payload(100 * MBIT) / f64::from(flows);
+        for flow in 0..flows {
+            close("share", goodput(&tables, flow, 4 * S, 8 * S), share, 0.05);
+        }
+        assert_eq!(bottleneck(&tables, 0).0, 0);
+    }
+}
+
+/// A new flow begins with the rate of the others: no slow start. The first samples of goodput tell: CUBIC needs five round
+/// trips to reach a third of 100 Mb/s.
+#[test]
+fn a_new_flow_begins_with_the_rate_of_the_others() {
+    let mut plan = dumbbell(3, 1000 * MBIT, 100 * MBIT, 40 * MS, rcp(), 6 * S);
+    for pair in 0..2 {
+        add_flow(&mut plan, pair, 0, tcp("rcp"), Source::Bulk);
+    }
+    add_flow(&mut plan, 2, 4 * S, tcp("rcp"), Source::Bulk);
+    plan.measure.goodput_ns = 20 * MS;
+    let tables = run(&plan);
+    // A round trip for the request, half of one until the first data arrive.
+    let first = goodput(&tables, 2, 4 * S + 80 * MS, 4 * S + 160 * MS);
+    assert!(first > 0.5 * payload(100 * MBIT) / 3.0, "{first}");
+    close("later", goodput(&tables, 2, 5 * S, 6 * S), 0.95 * payload(100 * MBIT) / 3.0, 0.1);
+}
+
+/// Completion times come near those of processor sharing: a transfer of L bits alone takes its request, L / C and a round
+/// trip. A slow start takes several round trips more.
+#[test]
+fn a_transfer_takes_about_as_long_as_with_processor_sharing() {
+    let duration = |cc: &str, queue: Queue| {
+        let mut plan = dumbbell(1, 1000 * MBIT, 100 * MBIT, 100 * MS, queue, 10 * S);
+        let list = [(0, 1_000_000), (2 * S, 1_000_000)];
+        add_flow(&mut plan, 0, 0, tcp(cc), transfers(&list, false));
+        let tables = run(&plan);
+        let begun = crate::common::events(&tables, "transfer_start", 0);
+        let ended = crate::common::events(&tables, "transfer_end", 0);
+        (ended[1].0 - begun[1].0) as f64 / 1e9
+    };
+    // A round trip for the request, one for the last acknowledgement.
+    let shared = 0.2 + 8e6 / (0.95 * payload(100 * MBIT));
+    let told = duration("rcp", rcp());
+    assert!(told < 1.3 * shared, "{told} s, processor sharing {shared} s");
+    assert!(duration("cubic", droptail(None, Some(1000))) > told + 0.2);
 }

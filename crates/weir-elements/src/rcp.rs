@@ -1,0 +1,264 @@
+//! RCP: the router of the Rate Control Protocol (N. Dukkipati, M. Kobayashi, R. Zhang-Shen, N. McKeown, "Processor sharing
+//! flows in the Internet", IWQoS 2005, section 3).
+//!
+//! The router has one rate `R` for all flows, and lowers the rate in each packet's header to it. Every `T`, at most a
+//! round-trip time, `R` changes by the spare bandwidth and the queue:
+//! `R = R (1 + T / d (alpha (eta C - y) - beta q / d) / (eta C))`, with the capacity `C`, the share `eta` of it that RCP
+//! uses, the arrivals `y`, the queue `q` and the mean round-trip time `d`. `C / R` is an estimate of the number of flows,
+//! so the router needs no state for each.
+//!
+//! Choices of this file, where the paper leaves them open:
+//!
+//! - `R` is at most `eta C`, with which it begins unless `initial` says less, and at least a full packet in a mean
+//!   round-trip time;
+//! - `d` is a moving average over packets with weight 0.02, 1 ms to 10 s;
+//! - there is no timer: each call makes what is due since the last one.
+//!
+//! The queue is first in, first out. Packets without a header of RCP count as arrivals.
+//!
+//! Train: taken apart on arrival.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_units::{Dur, Rate, Stream, Time};
+
+use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, key};
+use crate::explicit::{Explicit, Header, Scheme};
+use crate::fifo::Fifo;
+use crate::limit::size;
+use crate::qdisc::{AtDeparture, Drops};
+use crate::{Counters, Dequeued, DropReason, DropTail, Enqueued, Limit, Packet, Port, Qdisc};
+
+/// The router of the Rate Control Protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RcpQueue {
+    /// Hard limit.
+    pub limit: Limit,
+    /// Weight of the spare bandwidth; 0.4.
+    pub alpha: f64,
+    /// Weight of the queue; 0.4.
+    pub beta: f64,
+    /// Share of the capacity that flows use; 0.95.
+    pub eta: f64,
+    /// Longest time between two updates of the rate; 10 ms.
+    pub update_ns: u64,
+    /// The rate at the beginning, as a share of the capacity; 0.05.
+    pub initial: f64,
+}
+
+const GAIN: Kind = Kind::Number { min: 0.0, max: 10.0, positive: true };
+const SHARE: Kind = Kind::Number { min: 0.0, max: 1.0, positive: true };
+const FORM: Form = Form {
+    name: "rcp",
+    title: "Router of the Rate Control Protocol, for flows with `cc: rcp`; in the simulator only.",
+    keys: &[
+        size("Hard limit; 1000 packets.").or("1000packets"),
+        key("alpha", "alpha", GAIN, "Weight of the spare bandwidth; 0.4.").or("0.4"),
+        key("beta", "beta", GAIN, "Weight of the queue; 0.4.").or("0.4"),
+        key("eta", "eta", SHARE, "Share of the capacity that flows use; 0.95.").or("0.95"),
+        key(
+            "update",
+            "update_ns",
+            Kind::Time { positive: true },
+            "Longest time between two updates of the rate; 10 ms.",
+        )
+        .or("10ms"),
+        key("initial", "initial", SHARE, "The rate at the beginning, as a share of the capacity; 0.05.").or("0.05"),
+    ],
+};
+
+impl QueuePlan for RcpQueue {
+    const INFO: ElementInfo = ElementInfo::new(
+        "rcp",
+        Place::Queue,
+        "First in, first out; tells each RCP packet the rate that all flows may have",
+        "Dukkipati et al. 2005",
+        &[FORM],
+    );
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn limit_mut(&mut self) -> &mut Limit {
+        &mut self.limit
+    }
+
+    fn validate(&self, at: &str) -> Result<(), Fault> {
+        check(self.update_ns > 0, || format!("{at}.update_ns"), "must not be zero")?;
+        for (name, gain) in [("alpha", self.alpha), ("beta", self.beta)] {
+            let place = || format!("{at}.{name}");
+            check(gain.is_finite() && gain > 0.0, place, "must be finite and above zero")?;
+        }
+        for (name, share) in [("eta", self.eta), ("initial", self.initial)] {
+            check(share > 0.0 && share <= 1.0, || format!("{at}.{name}"), "must be a share, above 0 and at most 1")?;
+        }
+        Ok(())
+    }
+}
+
+impl AtDeparture for RcpQueue {
+    type Qdisc<P: Packet + Send> = Rcp<P>;
+
+    fn qdisc<P: Packet + Send>(&self, port: Port, _stream: Stream) -> Rcp<P> {
+        Rcp {
+            limit: DropTail::from_plan(&self.limit),
+            port,
+            fifo: Fifo::default(),
+            counters: Counters::default(),
+            control: Control::new(self, &port),
+        }
+    }
+}
+
+const LEAST_RTT: Dur = Dur::from_millis(1);
+const LONGEST_RTT: Dur = Dur::from_secs(10);
+/// Weight of a packet in the mean round-trip time.
+const RTT_WEIGHT: f64 = 0.02;
+
+/// The rate of all flows. Rates are bytes per second on the wire.
+#[derive(Clone, Debug)]
+struct Control {
+    alpha: f64,
+    beta: f64,
+    eta: f64,
+    longest: Dur,
+    capacity: f64,
+    full_packet: f64,
+    rate: f64,
+    /// Mean round-trip time; none before the first packet that tells one.
+    mean_rtt: Option<Dur>,
+    /// Bytes that arrived since the last update, and when it was.
+    input: u64,
+    updated: Time,
+}
+
+impl Control {
+    fn new(queue: &RcpQueue, port: &Port) -> Control {
+        let capacity = port.rate.0 as f64 / 8.0;
+        Control {
+            alpha: queue.alpha,
+            beta: queue.beta,
+            eta: queue.eta,
+            longest: Dur(queue.update_ns),
+            capacity,
+            full_packet: f64::from(port.full_packet()),
+            rate: capacity * queue.initial.min(queue.eta),
+            mean_rtt: None,
+            input: 0,
+            updated: Time::ZERO,
+        }
+    }
+
+    /// Makes the updates due by `now`; `waiting`: bytes in the queue since the last call.
+    fn catch_up(&mut self, now: Time, waiting: u64) {
+        let Some(mean_rtt) = self.mean_rtt else {
+            (self.updated, self.input) = (now, 0);
+            return;
+        };
+        let interval = self.longest.min(mean_rtt);
+        while self.updated + interval <= now {
+            let before = self.rate;
+            self.update(interval, mean_rtt, waiting);
+            self.updated += interval;
+            if self.rate == before && self.input == 0 && self.updated + interval <= now {
+                // Nothing changes until the next packet: skip the rest of a long idle time.
+                self.updated += interval * ((now.0 - self.updated.0) / interval.0);
+            }
+        }
+    }
+
+    fn update(&mut self, interval: Dur, mean_rtt: Dur, waiting: u64) {
+        let (t, d) = (interval.as_secs_f64(), mean_rtt.as_secs_f64());
+        let arrivals = std::mem::take(&mut self.input) as f64 / t;
+        let used = self.eta * self.capacity;
+        if used <= 0.0 {
+            return;
+        }
+        let change = self.alpha * (used - arrivals) - self.beta * waiting as f64 / d;
+        let least = (self.full_packet / d).min(used);
+        self.rate = (self.rate * (1.0 + t / d * change / used)).clamp(least, used);
+    }
+
+    fn arrived(&mut self, header: &Header) {
+        if header.rtt == Dur::ZERO {
+            return;
+        }
+        let rtt = header.rtt.max(LEAST_RTT).min(LONGEST_RTT);
+        let mean = self.mean_rtt.unwrap_or(rtt);
+        let moved = RTT_WEIGHT * rtt.0 as f64 + (1.0 - RTT_WEIGHT) * mean.0 as f64;
+        self.mean_rtt = Some(Dur(moved as u64));
+    }
+}
+
+/// A first-in, first-out queue that tells flows their rate, with a hard limit.
+#[derive(Clone, Debug)]
+pub struct Rcp<P> {
+    limit: DropTail,
+    port: Port,
+    fifo: Fifo<P>,
+    counters: Counters,
+    control: Control,
+}
+
+impl<P: Packet + Send> Qdisc<P> for Rcp<P> {
+    fn enqueue(&mut self, now: Time, packet: P, drops: &mut Drops<'_, P>) -> Enqueued {
+        self.control.catch_up(now, self.fifo.bytes());
+        let bytes = self.port.wire_bytes(&packet);
+        self.counters.arrived(bytes);
+        self.control.input += u64::from(bytes);
+        if !self.limit.fits(bytes, self.fifo.bytes(), self.fifo.packets()) {
+            self.counters.dropped(bytes, DropReason::Overflow);
+            drops(packet, DropReason::Overflow);
+            return Enqueued::Dropped;
+        }
+        self.fifo.push(packet, now, bytes);
+        Enqueued::Queued
+    }
+
+    fn dequeue(&mut self, now: Time, _drops: &mut Drops<'_, P>) -> Option<Dequeued<P>> {
+        self.control.catch_up(now, self.fifo.bytes());
+        let entry = self.fifo.pop()?;
+        self.counters.left(entry.bytes);
+        Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since), class: 0 })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+
+    fn packets(&self) -> u64 {
+        self.fifo.packets()
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn set_rate(&mut self, now: Time, rate: Rate) {
+        self.control.catch_up(now, self.fifo.bytes());
+        self.control.capacity = rate.0 as f64 / 8.0;
+    }
+
+    fn explicit(&mut self) -> Option<&mut dyn Explicit> {
+        Some(self)
+    }
+}
+
+impl<P: Packet> Explicit for Rcp<P> {
+    fn arrived(&mut self, _now: Time, header: &Header) {
+        if header.scheme == Scheme::Rcp {
+            self.control.arrived(header);
+        }
+    }
+
+    fn departs(&mut self, _now: Time, _wire_bytes: u32, header: &mut Header) {
+        if header.scheme == Scheme::Rcp {
+            header.feedback_bps = header.feedback_bps.min((self.control.rate * 8.0) as i64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
