@@ -114,7 +114,7 @@ class Pages:
                 cells += f", {len(state.old)} of an earlier set-up"
             texts = [
                 f"`{state.unit.scenario}`", state.unit.version, f"`{state.unit.method}`", cells,
-                f"{walls[0]:.3g} to {walls[-1]:.3g} s", clock_text(sum(walls)),
+                f"{_seconds(walls[0])} to {_seconds(walls[-1])} s", clock_text(sum(walls)),
                 " to ".join(dict.fromkeys((dates[0], dates[-1]))),
                 ", ".join(commits),
             ]  # fmt: skip
@@ -317,6 +317,11 @@ def _reasons(one: Judged) -> list[str]:
                 note = f"The scenario expected it to hold, so that the cause is open. Its note: {note or 'none'}"
             lines.append(f"- Refuted: *{part.text}.* {note}")
     return [*lines, ""] if lines else []
+
+
+def _seconds(seconds: float) -> str:
+    """A time with three digits, or in whole seconds: never with an exponent."""
+    return f"{seconds:.3g}" if seconds < 1000 else f"{seconds:.0f}"
 
 
 def _cell(text: str) -> str:
