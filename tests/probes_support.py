@@ -24,7 +24,7 @@ _SHOWN = """\
 def probed(method: str, **values: object) -> Memory:
     """Two flows for three seconds, with Illinois unless ``values`` say otherwise."""
     told = {"transport": "cc: illinois", "measure": "goodput: 500ms, tcp: 20ms, links: 100ms", **values}
-    return execute(method, plan_of(dumbbell(**told)))[0]
+    return execute(method, plan_of(dumbbell("", **told)))[0]
 
 
 def series(tables: Memory, probe: str, flow: int = 0) -> tuple[Array, Array]:
