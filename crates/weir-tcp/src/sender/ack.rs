@@ -168,7 +168,7 @@ impl Sender {
             self.resolve_probe(now, event);
         }
         if self.legacy {
-            self.grow_legacy(now, event);
+            self.react_legacy(now, event);
         }
         let unusual = !event.una_advanced || event.newly_sacked || event.ece || event.dsack;
         if unusual || self.cc.sock.ca_state != CaState::Open as u8 {

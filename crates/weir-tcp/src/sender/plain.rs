@@ -33,7 +33,7 @@ impl Sender {
             return false;
         }
         let (first_sent, last) = (self.board.get(una).sent_ns, *self.board.get(ack - 1));
-        let in_flight = self.cc.sock.packets_out.wrapping_mul(self.mss);
+        let flight = self.cc.sock.packets_out;
         self.set_clock(now);
         self.rack.advance(now, ack - 1, &last, false, self.rtt.min_us());
         self.board.una = ack;
@@ -47,13 +47,21 @@ impl Sender {
         let rtt_us = since(last.sent_ns);
         self.rtt.sample_min(now, rtt_us as u32);
         self.sample_rtt(now, since(first_sent));
-        self.cc.pkts_acked(&AckSample { pkts_acked: count, rtt_us: rtt_us as i32, in_flight });
+        self.cc.pkts_acked(&AckSample {
+            pkts_acked: count,
+            rtt_us: rtt_us as i32,
+            in_flight: flight.wrapping_mul(self.mss),
+        });
         self.adapt_reordering_window(now);
         self.cc.in_ack_event(EXPECTED_ADVANCE);
         self.rearm(now);
         self.recovery.timeouts_in_row = 0;
-        self.cc.cong_avoid(self.cc.sock.snd_una, count);
-        self.cwnd_stamp = now;
+        if self.legacy {
+            self.grow_legacy(now, flight);
+        } else {
+            self.cc.cong_avoid(self.cc.sock.snd_una, count);
+            self.cwnd_stamp = now;
+        }
         self.update_pacing_rate();
         true
     }
@@ -65,6 +73,6 @@ impl Sender {
         let sock = &self.cc.sock;
         let complete = sock.sacked_out | sock.lost_out | sock.retrans_out == 0 && self.high_sacked <= self.board.una;
         let calm = self.phase == Phase::Established && sock.ca_state == CaState::Open as u8 && !self.timer.probing();
-        complete && calm && self.sack && !self.legacy && !self.cc.needs_samples() && !self.counts_marks
+        complete && calm && self.sack && !self.cc.needs_samples() && !self.counts_marks
     }
 }

@@ -492,21 +492,25 @@ impl Sender {
         }
     }
 
-    /// Growth on `linux-2.6`, before loss detection. It counts ACKs, not segments (no appropriate byte counting), and
-    /// judges the use of the window by the flight, not by the last burst.
+    /// Growth on `linux-2.6`, before loss detection; not for a mark in congestion avoidance, nor during a reduction.
     #[inline]
-    pub(super) fn grow_legacy(&mut self, now: Time, event: &Event) {
+    pub(super) fn react_legacy(&mut self, now: Time, event: &Event) {
         let sock = &self.cc.sock;
         let marked = event.ece && sock.snd_cwnd >= sock.snd_ssthresh;
-        if !event.una_advanced || marked || reduces_window(sock.ca_state) || self.cc.has_cong_control() {
-            return;
+        if event.una_advanced && !marked && !reduces_window(sock.ca_state) && !self.cc.has_cong_control() {
+            self.grow_legacy(now, event.prior_in_flight);
         }
-        let ack = sock.snd_una;
-        let cwnd = sock.snd_cwnd;
-        let limited = event.prior_in_flight >= cwnd || 3 * (cwnd - event.prior_in_flight) < cwnd;
+    }
+
+    /// Grows the window on `linux-2.6`. It counts ACKs, not segments (no appropriate byte counting), and judges the use of
+    /// the window by the flight before the ACK, not by the last burst.
+    #[inline]
+    pub(super) fn grow_legacy(&mut self, now: Time, flight: u32) {
+        let cwnd = self.cc.sock.snd_cwnd;
+        let limited = flight >= cwnd || 3 * (cwnd - flight) < cwnd;
         if limited {
             self.cc.sock.is_cwnd_limited = 1;
-            self.cc.cong_avoid(ack, 1);
+            self.cc.cong_avoid(self.cc.sock.snd_una, 1);
         }
         self.cwnd_stamp = now;
     }
