@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from weir.study.claims import Claim, Pages, Papers, Plan, State, Store, Unit, ex
 from weir.study.claims._charts import _read_values, draw
 from weir.study.claims._curves import read_curves, read_profiles
 from weir.study.claims._maps import read_map
+from weir.study.claims._messages import read_messages
 from weir.study.claims._papers import Drawn, Figure, Recorded, Table
 
 UNIT = Unit("B/small", "full", "sim")
@@ -137,3 +139,36 @@ def test_a_table_has_the_cells_of_its_factors_only(stored: tuple[Scenario, Store
     (ours,) = (line for line in page.splitlines() if line.startswith("| none, `B/small`"))
     assert float(ours.split("**")[1]) == pytest.approx(40, abs=4)
     assert "| gentle, `B/small`" not in page
+
+
+MESSAGES = """
+title: Ten messages, each after the acknowledgement of the last
+topology:
+  dumbbell: {pairs: 1, access: {rate: 100Mbps}, bottleneck: {rate: 100Mbps, queue: 1MB}, rtt: 20ms}
+transport: {cc: reno, initial_window: 3}
+workload:
+  - {name: ping, between: pairs, kind: transfer, size: 100kB, count: 10, keep_connection: true}
+duration: 5s
+sweep:
+  zip: [{case: slow, transport.initial_window: 3}, {case: ideal, transport.initial_window: 100}]
+expect:
+  - {id: B8, claim: all complete, check: completion.unfinished <= 0, source: section 1}
+"""
+
+
+def test_a_ping_pong_has_a_point_for_each_message_at_the_time_of_its_answer(tmp_path: Path) -> None:
+    scenario, store = parse(MESSAGES, "<messages>"), Store(tmp_path / "results")
+    recorded = Recorded(UNIT.scenario, (), (Drawn("messages", "transfers"),))
+    assert execute(Plan([work_of(UNIT, scenario, recorded, store)], 1), store, tmp_path / "runs") == []
+    state = states(_papers(), {UNIT.scenario: scenario}, Store(tmp_path / "results"))[UNIT]
+    figure = _figure("messages", by="case", back_s=0.01)
+    slow, ideal = (read_messages(figure, state, state.used[cell]) for cell in ("0000-r0", "0001-r0"))
+    assert slow is not None
+    assert ideal is not None
+    # 100 kB in 70 packets of 1538 B take 8.6 ms at 100 Mb/s, and 10 ms for the way; the answer takes as long.
+    assert ideal["value"][-1] == pytest.approx(0.8 / 0.0186, rel=0.03)
+    assert ideal["x"].to_list()[-2:] == pytest.approx([0.0372 * 9, 0.0372 * 10], rel=0.15)
+    assert slow["x"][-1] > ideal["x"][-1], "slow start takes round trips"
+    assert len(slow) == len(ideal) == 10
+    svg = draw(figure, _papers(figure), state)
+    assert all(f">{name}<" in svg for name in ("slow", "ideal"))

@@ -19,6 +19,7 @@ from weir.study.claims._curves import curves, profiles, read_curves, read_profil
 from weir.study.claims._grids import draw_isolines, draw_sequence, read_isolines, read_sequence
 from weir.study.claims._judge import State, kept_cells
 from weir.study.claims._maps import draw_map, read_map
+from weir.study.claims._messages import draw_messages, read_messages
 from weir.study.claims._papers import Figure, Papers, Table
 from weir.study.claims._store import Result, Unit
 
@@ -108,6 +109,7 @@ _READ: dict[str, Callable[[Figure, State, Result], pl.DataFrame | None]] = {
     "map": read_map,
     "isolines": read_isolines,
     "sequence": read_sequence,
+    "messages": read_messages,
 }
 
 
@@ -266,4 +268,5 @@ _DRAWN: dict[str, Callable[[Figure, list[Any], Table | None], Drawing]] = {
     "map": draw_map,
     "isolines": draw_isolines,
     "sequence": draw_sequence,
+    "messages": draw_messages,
 }

@@ -21,6 +21,8 @@ __all__ = ["baselines_of", "checks_of", "drawn_of", "needed_names", "skeleton", 
 
 _DIGITS = 4
 _TIMES = "completion"
+_TRANSFERS = "transfers"
+"""The drawing of a cell with transfers one after the other: when each ended, and how long it took."""
 _SEQUENCE = "sequence"
 """The drawing of a cell with a trace: numbers of packets at their receiver."""
 
@@ -76,9 +78,19 @@ def _drawn(run: Run, one: Drawn) -> dict[str, Any]:
     if one.metric == _TIMES:
         _, times, _ = completed(window(CellData(run.cells[0]), None, None, False))
         return {"times": [_short(value) for value in sorted(times.tolist())]}
+    if one.metric == _TRANSFERS:
+        return _transfers(run.cells[0])
     if one.metric == _SEQUENCE:
         return _sequence(run.cells[0])
     return _distribution(run, one) if one.bins else _over_time(run, one)
+
+
+def _transfers(cell: Cell) -> dict[str, Any]:
+    """Of each completed transfer, in the order of their ends: ``end_s`` since the beginning, ``took_s``, ``bytes``."""
+    _, times, table = completed(window(CellData(cell), None, None, False))
+    frame = table.with_columns(took_s=pl.Series(times)).sort("end_ns")
+    ends = [round(value / 1e9, 6) for value in frame["end_ns"]]
+    return {"end_s": ends, "took_s": [_short(value) for value in frame["took_s"]], "bytes": frame["bytes"].to_list()}
 
 
 def _sequence(cell: Cell) -> dict[str, Any]:
