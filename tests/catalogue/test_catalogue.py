@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 DOCUMENT = HERE.parent.parent / "docs" / "catalogue.md"
 FILES = catalogue_files()
 REQUIRED = ("A/large-flows", "E1", "E2", "E3", "E4", "E5", "E6", "E7", "E8", "E9", "E11", "E12", "demo")
-OTHER_CLAIMS = {"E8/parallel-streams": ("E10",)}
+OTHER_CLAIMS = {"E8/parallel-streams": ("E10",), "E8/other-users": ("E10",)}
 """Claims that a scenario judges although another one is named after them."""
 CLAIMS_OF_A = {f"A{n}" for n in range(1, 13)}
 MAX_QUICK_PACKETS = 150_000_000
