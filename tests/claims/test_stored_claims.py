@@ -156,6 +156,22 @@ expect:
 """
 
 
+def test_the_time_is_estimated_by_the_faster_of_the_stored_cells(stored: tuple[Scenario, Path], tmp_path: Path) -> None:
+    scenario, results = stored
+    data = json.loads((results / UNIT.file).read_text())
+    cells = list(data["cells"].values())
+    packets = cells[0]["packets"]
+    # Cells of a quarter of the speed were executed on a busy machine; one was too short to measure.
+    walls = [8.0, 2.0, 0.01, 2.0, 8.0, 2.0, 8.0, 8.0]
+    for cell, wall_s in zip(cells, walls, strict=True):
+        cell.update(packets=packets, wall_s=wall_s)
+    (tmp_path / UNIT.file).write_text(json.dumps(data))
+    seconds = set(work_of(UNIT, scenario, None, Store(tmp_path), anew=True).seconds.values())
+    assert max(seconds) == pytest.approx(2.0, rel=0.2), "the cells' estimates of their packets differ a little"
+    other = work_of(replace(UNIT, version="quick"), scenario, None, Store(tmp_path))
+    assert max(other.seconds.values()) == max(seconds), "a unit without results has the speed of the method"
+
+
 def test_values_that_compare_with_another_cell_are_kept(tmp_path: Path) -> None:
     from weir import engine
 

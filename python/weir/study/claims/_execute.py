@@ -6,8 +6,9 @@ import datetime
 import functools
 import hashlib
 import shutil
+import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ __all__ = ["Plan", "Work", "digest_of", "execute", "result_of", "work_of"]
 
 _PACKETS_PER_S = 2.5e6
 """Speed of a method that has no estimate, data packets a second; finished cells correct it."""
+_SHORT_S = 1.0
+"""Wall time below which a stored cell says nothing of the speed."""
 _DIGITS = 16
 
 Tell = Callable[[str], None]
@@ -105,13 +108,21 @@ def _is_current(result: Result, plan: Mapping[str, Any], names: set[str]) -> boo
 
 
 def _speed(unit: Unit, store: Store) -> float:
-    """Data packets a second: of the unit's own results, else of all of its method."""
+    """Data packets a second: of the unit's own results, else of all of its method.
+
+    It is the median of the faster half. A stored wall time is that of a machine's load and of the simulator on its day,
+    and both make it longer, not shorter. Short cells do not count: their start takes most of their time.
+    """
     others = (
         result for other in store.units() if other.method == unit.method for result in store.cells(other).values()
     )
-    found = [result for result in (store.cells(unit).values() or others) if result.wall_s > 0]
-    packets = sum(result.packets for result in found)
-    return packets / sum(result.wall_s for result in found) if packets else _PACKETS_PER_S
+    own = _speeds(store.cells(unit).values())
+    found = sorted(own or _speeds(others))
+    return statistics.median(found[len(found) // 2 :]) if found else _PACKETS_PER_S
+
+
+def _speeds(results: Iterable[Result]) -> list[float]:
+    return [result.packets / result.wall_s for result in results if result.wall_s >= _SHORT_S and result.packets]
 
 
 def _seconds(method: methods.Method, plan: dict[str, Any], speed: float) -> float:
