@@ -273,3 +273,8 @@ def test_the_manifest_says_which_source_it_was(here: Path) -> None:
     manifest = json.loads(next((here / "run" / "cells").glob("*/manifest.json")).read_text())
     assert manifest["controls"] == {"./mine.py": cc.identity(str(here / "mine.py"))}
     assert run.complete
+
+
+def test_its_title_is_its_first_sentence_without_the_full_stop(tmp_path: Path) -> None:
+    path = write(tmp_path, more='    """AIMD of mine.\n\n    More of it.\n    """')
+    assert cc.control(str(path)).about.title == "AIMD of mine"

@@ -85,3 +85,34 @@ def test_a_link_can_name_the_window_of_time(small: Path, tmp_path: Path) -> None
     axis = re.search(r'X-axis titled .Time \(s\).[^"]*with values from ([\d.]+) to ([\d.]+)', figure)
     assert axis is not None, figure[:2000]
     assert (float(axis[1]), float(axis[2])) == (10, 20)
+
+
+def test_drawings_of_a_figure_do_not_interleave(small: Path, tmp_path: Path) -> None:
+    """The page becomes narrower twice while its pictures are drawn; the drawing for the first width takes longer."""
+    text = re.sub(r"<meta http-equiv=.Content-Security-Policy[^>]*>", "", _page(small).read_text(encoding="utf-8"))
+    slow = """<script>
+      const usual = window.vegaEmbed;
+      window.vegaEmbed = async (...all) => {
+        const wait = document.body.style.width === "900px" ? 900 : 0;
+        await new Promise((done) => setTimeout(done, wait));
+        return usual(...all);
+      };
+      new MutationObserver((_, self) => {
+        if (!document.documentElement.dataset.ready) return;
+        self.disconnect();
+        [900, 700].forEach((width, i) => setTimeout(() => {
+          document.documentElement.dataset.narrow = "yes";
+          document.body.style.width = `${width}px`;
+          window.dispatchEvent(new Event("resize"));
+        }, 400 * i));
+      }).observe(document.documentElement, { attributes: true });
+    </script>"""
+    begin = text.rindex("<script")  # that of the page, after Vega's
+    page = tmp_path / "narrow.html"
+    page.write_text(text[:begin] + slow + text[begin:], encoding="utf-8")
+    document, console = _browse(tmp_path / "profile", page.as_uri(), "--window-size=1300,900", "--dump-dom")
+    assert console == []
+    assert 'data-narrow="yes"' in document
+    wide = re.findall(r'<figure class="chart".*?<svg[^>]*? width="([\d.]+)"', document, re.DOTALL)
+    assert wide
+    assert all(float(width) <= 700 for width in wide), wide

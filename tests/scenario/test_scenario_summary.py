@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from scenario_support import dumbbell
 
-from weir.scenario import parse
+from weir.scenario import ScenarioError, parse
 
 _TEXT = """\
 summary:
@@ -26,3 +27,13 @@ def test_a_version_leaves_out_figures_about_values_that_it_leaves_out() -> None:
 
 def test_without_it_there_are_none() -> None:
     assert parse(dumbbell()).summary == ()
+
+
+@pytest.mark.parametrize("figure", ["class.share[class: gold]", "goodput.mean{cc: reno}"])
+def test_a_figure_that_yaml_reads_as_a_mapping_is_told_to_need_quotes(figure: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(dumbbell() + f"summary:\n  - {figure}\n")
+    (problem,) = caught.value.problems
+    written = figure.removesuffix("}")  # YAML keeps the bracket in the value
+    assert "an expression with `: ` needs quotes" in problem.message
+    assert written in problem.message

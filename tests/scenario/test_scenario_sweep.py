@@ -60,6 +60,11 @@ def test_three_ways_to_write_a_zip(sweep: str) -> None:
     assert factors(parse(dumbbell(sweep=sweep))) == [{"pairs": "1", "cc": "reno"}, {"pairs": "2", "cc": "cubic"}]
 
 
+def test_a_row_without_changes_stands_beside_rows_with_some() -> None:
+    rows = "{zip: [{case: steady, changes: []}, {case: outage, changes: [{at: 1s, link: bottleneck, rate: 0}]}]}"
+    assert [len(cell.plan()["changes"]) for cell in parse(dumbbell(sweep=rows)).cells()] == [0, 1]
+
+
 def test_values_may_have_names() -> None:
     queues = "{short: {droptail: {size: 1ms}}, fair: fq_codel}"
     scenario = parse(dumbbell(sweep=f"{{topology.dumbbell.bottleneck.queue: {queues}}}"))

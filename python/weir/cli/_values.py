@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weir.cli._common import console, print_table
+from weir.cli._factors import short_names, told_factors
 
 if TYPE_CHECKING:
     from weir.metrics.expect import Value
@@ -67,8 +68,9 @@ def print_columns(columns: Sequence[Column], level: float) -> None:
     for factors in dict.fromkeys(column.factors for column in columns):
         own = [column for column in columns if column.factors == factors]
         keys = dict.fromkeys(key for column in own for key in column.cells)
-        told = _told(factors, list(keys))
-        lines = [(*(key[i] for i in told), *(column.cells.get(key, "-") for column in own)) for key in keys]
+        told = told_factors(factors, list(keys))
+        names = [short_names(key[i] for key in keys) for i in range(len(factors))]
+        lines = [(*(names[i][key[i]] for i in told), *(column.cells.get(key, "-") for column in own)) for key in keys]
         right = range(len(told), len(told) + len(own))
         print_table((*(factors[i] for i in told), *(column.name for column in own)), lines, right=right)
         for column in own:
@@ -85,16 +87,6 @@ def print_columns(columns: Sequence[Column], level: float) -> None:
         out.print("; ".join(legend), style="dim")
 
 
-def _told(factors: Sequence[str], keys: Sequence[tuple[str, ...]]) -> list[int]:
-    """Indices of the shown ``factors``: all, except those implied by a `case` of a ``zip``, which names its rows."""
-    if _CASE not in factors:
-        return list(range(len(factors)))
-    case = list(factors).index(_CASE)
-    cases = {key[case] for key in keys}
-    return [i for i in range(len(factors)) if i == case or len({(key[case], key[i]) for key in keys}) > len(cases)]
-
-
-_CASE = "case"
 _SAME = " ="
 
 

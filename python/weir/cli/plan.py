@@ -14,6 +14,7 @@ from weir.cli import _errors
 from weir.cli._capacity import capacities, show_capacities
 from weir.cli._choice import show_methods
 from weir.cli._common import console, emit_json, examples, json_option, json_text, plural, print_table, say
+from weir.cli._factors import short_names, told_factors
 from weir.cli._on import inventory_of, method_on, on_option, require_use
 from weir.cli._remarks import print_remarks
 from weir.cli._scenarios import complete_scenario, load, scenario_options
@@ -83,18 +84,24 @@ def _show_estimates(executor: Method, cells: Sequence[Cell], *, as_json: bool, s
         emit_json([_as_dict(cell, outlook) for cell, outlook in zip(cells, outlooks, strict=True)])
         return
     factors = list(cells[0].factors)
+    values = [tuple(cell.factors.values()) for cell in cells]
+    told = told_factors(factors, values)
+    names = [short_names(column) for column in zip(*values, strict=True)]
     print_table(
         (
             "cell",
-            *factors,
+            *(factors[i] for i in told),
             "flows",
             "simulated" if executor.clock == "virtual" else "measured",
             "packets",
             "time",
             "memory",
         ),
-        [(cell.id, *cell.factors.values(), *_shown(o)) for cell, o in zip(cells, outlooks, strict=True)],
-        right=range(1 + len(factors), 6 + len(factors)),
+        [
+            (cell.id, *(names[i][own[i]] for i in told), *_shown(outlook))
+            for cell, own, outlook in zip(cells, values, outlooks, strict=True)
+        ],
+        right=range(1 + len(told), 6 + len(told)),
     )
     packets = sum(outlook.estimate.packets for outlook in outlooks)
     seconds = [outlook.seconds for outlook in outlooks if outlook.seconds is not None]

@@ -209,7 +209,7 @@ def described(path: Path, name: str) -> dict[str, Any]:
     user = load(path, name)
     for row in ({name: row[:3][place] for name, row in user.options.items()} for place in range(3)):
         _try(user, row)
-    title = (user.made.__doc__ or "").strip().partition("\n")[0]
+    title = (user.made.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
     return {
         "name": path.stem,
         "title": _printable(title) or path.stem,

@@ -6,6 +6,7 @@
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -323,6 +324,11 @@ class _FigureType:
         self._shape: ShapeOf[Any] = ShapeOf(self.what, scalar=self._text, mapping=self._mapping)
 
     def parse(self, node: Node, log: Log) -> Figure:
+        if isinstance(node, Map) and len(node.entries) == 1:
+            name, value = node.entries[0].key.text, node.entries[0].value
+            if isinstance(value, Scalar) and re.search(r"[\[{]", name):  # YAML ended the key at the `: ` inside
+                written = f"{name}: {value.text}"[:100]
+                raise log.error(node.mark, f'an expression with `: ` needs quotes: "{written}"')
         found = self._shape.parse(node, log)
         return found if isinstance(found, Figure) else Figure(mark=node.mark, value=found)
 

@@ -3,7 +3,9 @@
 (() => {
   const AXIS_LEFT = 50, AXIS_RIGHT = 18;
   const ERRORS_ONLY = 1;           // the log level that Vega calls Error
-  const live = new Map();          // figure -> {view, item}
+  const items = new Map();         // figure -> what it shows
+  const live = new Map();          // figure -> {result, outer}: its picture, and the width for which it was drawn
+  const turns = new Map();         // figure -> its last drawing, begun or waiting
   const text = (tag, content, name) => {
     const node = document.createElement(tag);
     if (content) node.textContent = content;
@@ -86,11 +88,22 @@
     });
   }
 
-  async function draw(figure, item) {
-    const holder = figure.querySelector(".plot");
+  // One drawing of a figure at a time: of two that interleave, the one for an old width may end last.
+  function draw(figure) {
+    const turn = (turns.get(figure) ?? Promise.resolve()).then(() => drawNow(figure)).catch((error) => {
+      figure.append(text("p", `This chart could not be drawn (${error}).`, "problem"));
+      console.error(error);
+    });
+    turns.set(figure, turn);
+    return turn;
+  }
+
+  // Draws a figure if it is visible and has no picture of its width.
+  async function drawNow(figure) {
+    const item = items.get(figure), holder = figure.querySelector(".plot");
     const outer = holder.clientWidth;
-    if (!outer) return;
     const old = live.get(figure);
+    if (!outer || (old && Math.abs(outer - old.outer) <= 8)) return;
     if (old) old.result.finalize();
     let result = await embed(holder, item, outer, 0);
     const excess = Number(holder.querySelector("svg").getAttribute("width")) - outer;
@@ -98,7 +111,7 @@
       result.finalize();
       result = await embed(holder, item, outer, Math.ceil(excess) + SPARE);
     }
-    live.set(figure, { result, item, outer });
+    live.set(figure, { result, outer });
     const cell = figure.closest(".cell");
     if (cell && cell.window) show(result.view, cell.window);
   }
@@ -131,37 +144,35 @@
     caption.append(tools);
     figure.append(caption);
     container.append(figure);
-    return figure;
+    items.set(figure, item);
+  }
+
+  // Draws the figures of a part of the page that became visible, or has another width.
+  async function refresh(part) {
+    for (const figure of items.keys()) if (part.contains(figure)) await draw(figure);
   }
 
   async function fill(container) {
-    if (container.dataset.filled) return;
+    if (container.dataset.filled) return refresh(container);
     container.dataset.filled = "yes";
     container.setAttribute("aria-busy", "true");
-    let items;
+    let found;
     try {
-      items = await unpack(container.dataset.blob);
+      found = await unpack(container.dataset.blob);
     } catch (error) {
       container.append(text("p", `The charts cannot be unpacked by this browser (${error}).`, "problem"));
       return;
     }
     const only = container.dataset.only;          // the figure that leads the page, from the charts further down
-    if (only) items = items.filter((item) => item.name === only).map((item) => ({ ...item, half: false }));
+    if (only) found = found.filter((item) => item.name === only).map((item) => ({ ...item, half: false }));
     const lead = container.classList.contains("lead");
     const prefix = lead ? "lead" : container.dataset.blob;
     let section = null;
-    const made = items.map((item) => {
+    for (const item of found) {
       if (!lead && item.section !== section) container.append(text("h3", (section = item.section)));
-      return [build(container, item, prefix, lead && !only), item];
-    });
-    for (const [figure, item] of made) {
-      try {
-        await draw(figure, item);
-      } catch (error) {
-        figure.append(text("p", `This chart could not be drawn (${error}).`, "problem"));
-        console.error(error);
-      }
+      build(container, item, prefix, lead && !only);
     }
+    await refresh(container);
     container.removeAttribute("aria-busy");
   }
 
@@ -263,10 +274,7 @@
   let timer = 0;
   window.addEventListener("resize", () => {
     clearTimeout(timer);
-    timer = setTimeout(async () => {
-      for (const [figure, { item, outer }] of live)
-        if (Math.abs(figure.querySelector(".plot").clientWidth - outer) > 8) await draw(figure, item);
-    }, 250);
+    timer = setTimeout(() => refresh(document), 250);
   });
   start();
 })();

@@ -1,0 +1,68 @@
+"""Values of factors in tables of the terminal: which columns a table needs, and short names of long values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from weir.language.problem import Invalid, Log
+from weir.language.tree import Map, Node, Scalar, flow_text, read
+
+__all__ = ["short_names", "told_factors"]
+
+_CASE = "case"
+_LONG = 24  # a longer mapping gets a short name, characters
+
+
+def told_factors(factors: Sequence[str], keys: Sequence[tuple[str, ...]]) -> list[int]:
+    """Indices of the shown ``factors``: all, except those implied by a `case` of a ``zip``, which names its rows."""
+    if _CASE not in factors:
+        return list(range(len(factors)))
+    case = list(factors).index(_CASE)
+    cases = {key[case] for key in keys}
+    return [i for i in range(len(factors)) if i == case or len({(key[case], key[i]) for key in keys}) > len(cases)]
+
+
+def short_names(texts: Iterable[str]) -> dict[str, str]:
+    """The values of a factor by text, each with its name in a table.
+
+    A long mapping, such as a queue, is named by its kind and by the keys that tell it from the other values of this
+    kind: ``red max: 60ms``. Every name is unique; a value keeps its text if its name would not be.
+    """
+    values = list(dict.fromkeys(texts))
+    found = {text: parsed for text in values if (parsed := _kind(text)) is not None}
+    names = {text: text for text in values}
+    for text, (kind, own) in found.items():
+        if len(text) > _LONG:
+            alike = [leaves for other, leaves in found.values() if other == kind]
+            odd = [f"{key}: {value}" for key, value in own.items() if any(one.get(key) != value for one in alike)]
+            names[text] = " ".join([kind, ", ".join(odd)]).strip()
+    count = list(names.values())
+    return {text: name if count.count(name) == 1 and len(name) < len(text) else text for text, name in names.items()}
+
+
+def _kind(text: str) -> tuple[str, dict[str, str]] | None:
+    """The kind of a value that is a mapping, and its other keys; ``None`` if nothing names a kind.
+
+    The kind is the only key (``{red: {...}}``), or the key ``name`` (``{name: cubic, beta: 900}``).
+    """
+    if not text.startswith("{"):
+        return None
+    try:
+        node = read(text, Log("<value>"))
+    except Invalid:
+        return None
+    if not isinstance(node, Map) or not node.entries:
+        return None
+    name = node.get("name")
+    if isinstance(name, Scalar):
+        return name.text, _leaves(node.without("name"))
+    if len(node.entries) > 1:
+        return None
+    return node.entries[0].key.text, _leaves(node.entries[0].value)
+
+
+def _leaves(node: Node, before: str = "") -> dict[str, str]:
+    """The values below a node, by dotted path."""
+    if isinstance(node, Map):
+        return {k: v for e in node.entries for k, v in _leaves(e.value, f"{before}.{e.key.text}".lstrip(".")).items()}
+    return {before: node.text if isinstance(node, Scalar) else flow_text(node)}
