@@ -21,6 +21,7 @@ WRITTEN = {
     "droptail": "{droptail: {size: 100packets}}",
     "red": "{red: {size: 100packets, min: 10packets, max: 30packets, gentle: false, weight: 0.001953125, ecn: true}}",
     "codel": "{codel: {ecn: true}}",
+    "fq": "{fq: {max_rate: 5Mbps, ce_threshold: 1ms}}",
     "fq_codel": "{fq_codel: {ecn: true}}",
     "pie": "{pie: {ecn: true}}",
     "prio": "{prio: {classes: {af: {dscp: af11, queue: 100packets}, be: {queue: 100packets}}}}",
@@ -70,13 +71,35 @@ def test_the_kernel_is_told_a_name_that_the_module_has(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_a_queue_that_marks_counts_its_marks(kind: str) -> None:
-    assert (queues.discipline(kind).marks_word is not None) == (kind == "step" or marking(DECLARED[kind].forms[0].keys))
+    marks = kind in ("step", "fq") or marking(DECLARED[kind].forms[0].keys)
+    assert (queues.discipline(kind).marks_word is not None) == marks
 
 
 def test_the_time_in_which_nothing_is_dropped_is_codel_s_interval() -> None:
     """RFC 8289, section 5.2."""
     patience = {kind: queues.discipline(kind).patience_ns(link(text)) for kind, text in WRITTEN.items()}
     assert {kind: ns for kind, ns in patience.items() if ns} == {"codel": 100_000_000, "fq_codel": 100_000_000}
+
+
+def test_a_burst_of_a_flow_fits_a_fair_queue_up_to_its_limit() -> None:
+    """50 packets of 1538 bytes at 10 Mb/s; a flow that is paced has no burst."""
+    assert queues.discipline("fq").patience_ns(link("{fq: {flow_limit: 50}}")) == 50 * 1538 * 8 * 100
+    assert queues.discipline("fq").patience_ns(link("{fq: {max_rate: 5Mbps}}")) == 0
+
+
+def test_a_fair_queue_is_told_to_pace_only_at_a_maximum_rate() -> None:
+    plain = queues.discipline("fq").arguments(link("{fq: {size: 500packets}}"), on_wire=True)
+    assert plain == (
+        "fq limit 500 flow_limit 100 orphan_mask 1023 quantum 3028 initial_quantum 15140 refill_delay 40000us nopacing"
+    )
+    paced = queues.discipline("fq").arguments(link(WRITTEN["fq"]), on_wire=True)
+    assert paced.endswith("pacing maxrate 5000000bit ce_threshold 1000us")
+
+
+def test_a_fair_queue_of_linux_has_a_power_of_two_of_buckets() -> None:
+    assert queues.discipline("fq").obstacle(link("{fq: {buckets: 64}}")) is None
+    why = queues.discipline("fq").obstacle(link("{fq: {buckets: 100}}"))
+    assert why == "100 buckets of a fair queue, where Linux has a power of two"
 
 
 def test_a_queue_without_a_module_is_one_that_linux_lacks() -> None:

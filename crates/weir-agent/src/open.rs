@@ -24,7 +24,9 @@ pub const UDP_BUFFER_BYTES: u64 = 8 << 20;
 pub fn tcp_of(flow: &Flow) -> &Tcp {
     match &flow.transport {
         Transport::Tcp(tcp) => tcp,
-        Transport::Udp(_) | Transport::Quic(_) => unreachable!("only TCP flows have such endpoints"),
+        Transport::Udp(_) | Transport::Quic(_) | Transport::Tfrc(_) => {
+            unreachable!("only TCP flows have such endpoints")
+        }
     }
 }
 
@@ -32,7 +34,9 @@ pub fn tcp_of(flow: &Flow) -> &Tcp {
 pub fn udp_of(flow: &Flow) -> &Udp {
     match &flow.transport {
         Transport::Udp(udp) => udp,
-        Transport::Tcp(_) | Transport::Quic(_) => unreachable!("only UDP flows have such endpoints"),
+        Transport::Tcp(_) | Transport::Quic(_) | Transport::Tfrc(_) => {
+            unreachable!("only UDP flows have such endpoints")
+        }
     }
 }
 

@@ -544,6 +544,10 @@ fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentE
         (End::From(_), Transport::Quic(_)) => Endpoint::QuicSender(Box::new(QuicSender::new(context, number, flow)?)),
         (End::To(_), Transport::Quic(_)) => Endpoint::QuicReceiver(Box::new(QuicReceiver::new(context, number, flow)?)),
         (End::From(_), Transport::Udp(_)) => Endpoint::CbrSender(Box::new(CbrSender::new(context, number, flow)?)),
+        (_, Transport::Tfrc(_)) => {
+            let place = context.describe(flow);
+            return Err(AgentError(format!("{place}: TFRC runs in the simulator only: --method sim")));
+        }
         (End::To(_), Transport::Udp(_)) => Endpoint::CbrReceiver(Box::new(CbrReceiver::new(context, number, flow)?)),
     })
 }

@@ -12,8 +12,6 @@
 //!
 //! Train: taken apart on arrival, so that a turn is at most a quantum and a packet.
 
-use std::collections::VecDeque;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_units::{Rate, Stream, Time};
@@ -23,6 +21,7 @@ use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, ec
 use crate::fifo::{Entry, Fifo};
 use crate::limit::size;
 use crate::qdisc::{AtDeparture, Drops};
+use crate::turns::{Turns, bucket};
 use crate::{CodelParams, Counters, Dequeued, DropReason, DropTail, Enqueued, Limit, Packet, Port, Qdisc};
 
 /// Flow queue CoDel (RFC 8290).
@@ -109,8 +108,7 @@ pub struct FqCodel<P> {
     quantum: i64,
     salt: u32,
     flows: Vec<Flow<P>>,
-    new: VecDeque<u32>,
-    old: VecDeque<u32>,
+    turns: Turns,
     bytes: u64,
     packets: u64,
     counters: Counters,
@@ -132,18 +130,16 @@ impl<P: Packet> FqCodel<P> {
             quantum: i64::from(quantum_bytes),
             salt: stream.bits() as u32,
             flows: (0..buckets).map(|_| flow()).collect(),
-            new: VecDeque::new(),
-            old: VecDeque::new(),
+            turns: Turns::default(),
             bytes: 0,
             packets: 0,
             counters: Counters::default(),
         }
     }
 
-    /// The bucket of a flow. The multiplication spreads the salt over all bits; the high bits choose the bucket.
+    /// The bucket of a flow.
     fn bucket(&self, flow_hash: u32) -> u32 {
-        let salted = (flow_hash ^ self.salt).wrapping_mul(0x9e37_79b1);
-        ((u64::from(salted) * self.flows.len() as u64) >> 32) as u32
+        bucket(flow_hash, self.salt, self.flows.len())
     }
 
     fn push(&mut self, bucket: u32, now: Time, packet: P, bytes: u32) {
@@ -152,7 +148,7 @@ impl<P: Packet> FqCodel<P> {
         if !flow.active {
             flow.active = true;
             flow.credits = self.quantum;
-            self.new.push_back(bucket);
+            self.turns.join_new(bucket);
         }
         self.bytes += u64::from(bytes);
         self.packets += 1;
@@ -161,7 +157,7 @@ impl<P: Packet> FqCodel<P> {
     /// Drops half the bytes of the longest queue and counts them in its CoDel; returns its bucket.
     #[cold]
     fn drop_from_fattest(&mut self, drops: &mut Drops<'_, P>) -> usize {
-        let active = self.new.iter().chain(&self.old).map(|&bucket| bucket as usize);
+        let active = self.turns.flows().map(|bucket| bucket as usize);
         // The lowest bucket among equals, whatever the order of the lists.
         let fattest = active
             .max_by_key(|&bucket| (self.flows[bucket].fifo.bytes(), usize::MAX - bucket))
@@ -192,15 +188,6 @@ impl<P: Packet> FqCodel<P> {
         flow.credits -= entry.as_ref().map_or(0, |e| i64::from(e.bytes));
         entry
     }
-
-    /// Removes the first bucket from its list.
-    fn leave_list(&mut self, is_new: bool) {
-        if is_new {
-            self.new.pop_front()
-        } else {
-            self.old.pop_front()
-        };
-    }
 }
 
 impl<P: Packet + Send> Qdisc<P> for FqCodel<P> {
@@ -222,24 +209,19 @@ impl<P: Packet + Send> Qdisc<P> for FqCodel<P> {
 
     fn dequeue(&mut self, now: Time, drops: &mut Drops<'_, P>) -> Option<Dequeued<P>> {
         loop {
-            let is_new = !self.new.is_empty();
-            let &bucket = if is_new { self.new.front() } else { self.old.front() }?;
-            if self.flows[bucket as usize].credits <= 0 {
-                self.flows[bucket as usize].credits += self.quantum;
-                self.leave_list(is_new);
-                self.old.push_back(bucket);
+            let turn = self.turns.current()?;
+            let flow = &mut self.flows[turn.flow as usize];
+            if flow.credits <= 0 {
+                flow.credits += self.quantum;
+                self.turns.pass_on(turn);
                 continue;
             }
-            if let Some(entry) = self.pop(bucket, now, drops) {
+            if let Some(entry) = self.pop(turn.flow, now, drops) {
                 self.counters.left(entry.bytes);
                 return Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since), class: 0 });
             }
-            self.leave_list(is_new);
-            // Against starvation: a new flow that is empty passes through the old list, if there is one.
-            if is_new && !self.old.is_empty() {
-                self.old.push_back(bucket);
-            } else {
-                self.flows[bucket as usize].active = false;
+            if self.turns.retire(turn) {
+                self.flows[turn.flow as usize].active = false;
             }
         }
     }

@@ -22,6 +22,7 @@ queues! {
     at departure {
         Codel = codel::CodelQueue;
         FqCodel = fq_codel::FqCodelQueue;
+        Fq = fq::FqQueue;
         Pie = pie::PieQueue;
         Dualpi2 = dualpi2::DualPi2Queue;
         Xcp = xcp::XcpQueue;

@@ -63,6 +63,8 @@ pub enum Transport {
     Udp(Udp),
     /// QUIC (RFC 9000), by a program; for methods with a real kernel.
     Quic(Quic),
+    /// TFRC (RFC 5348): datagrams at the rate that the throughput equation of TCP gives.
+    Tfrc(Tfrc),
 }
 
 impl Transport {
@@ -164,6 +166,17 @@ pub struct Udp {
     /// Payload of a datagram; the IP packet adds 28 bytes.
     pub payload_bytes: u32,
 }
+
+/// Settings of a TFRC flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tfrc {
+    /// Payload of a datagram; the IP packet adds 28 bytes.
+    pub payload_bytes: u32,
+}
+
+/// Least payload of a TFRC datagram: what it says of itself.
+pub const LEAST_TFRC_BYTES: u32 = 64;
 
 /// Settings of a QUIC connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,9 @@ use std::fmt;
 
 use weir_elements::Fault;
 
-use crate::{ChangeKind, Flow, Link, Plan, Programs, QUIC_CONTROLS, Quic, Ready, Sender, Source, Transport};
+use crate::{
+    ChangeKind, Flow, LEAST_TFRC_BYTES, Link, Plan, Programs, QUIC_CONTROLS, Quic, Ready, Sender, Source, Transport,
+};
 
 /// A plan contradicts itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +118,11 @@ impl Plan {
             validate_quic(quic).map_err(|(field, problem)| PlanError::new(at(field), problem))?;
             let fits = matches!(flow.source, Source::Bulk | Source::Transfers { .. });
             check(fits, || at("source"), "QUIC needs a bulk source or transfers")?;
+        }
+        if let Transport::Tfrc(tfrc) = &flow.transport {
+            let fits = (LEAST_TFRC_BYTES..=65_507).contains(&tfrc.payload_bytes);
+            check(fits, || at("transport.payload_bytes"), format!("must be {LEAST_TFRC_BYTES} to 65507"))?;
+            check(matches!(flow.source, Source::Bulk), || at("source"), "TFRC needs a bulk source")?;
         }
         if let Source::Cbr(cbr) = &flow.source {
             check(cbr.rate_bps > 0, || at("source.rate_bps"), "must not be zero")?;

@@ -7,6 +7,7 @@ use weir_units::Time;
 use crate::connection::Totals;
 use crate::error::SimError;
 use crate::packet::UDP_HEADERS;
+use crate::tfrc::Tfrc;
 
 /// The application of a flow.
 pub(crate) enum Application {
@@ -14,6 +15,8 @@ pub(crate) enum Application {
     Transfers(Client),
     /// Datagrams at a constant bit rate.
     Cbr(Cbr),
+    /// Datagrams at the rate that feedback allows.
+    Tfrc(Box<Tfrc>),
 }
 
 /// An application with transfers.
@@ -67,6 +70,9 @@ impl Application {
                 let clock = CbrClock::new(cbr, ip_bytes, start, flow.stop_ns);
                 Ok(Application::Cbr(Cbr { clock, ip_bytes, sent: 0, last_sent: Time::ZERO }))
             }
+            (Source::Bulk, Transport::Tfrc(tfrc)) => {
+                Ok(Application::Tfrc(Box::new(Tfrc::new(tfrc.payload_bytes, start, flow.stop_ns))))
+            }
             (_, Transport::Quic(_)) => {
                 let text = format!("flow {}: QUIC is a real program on real sockets: --method lab or emul", flow.name);
                 Err(SimError::Unsupported(text))
@@ -76,7 +82,10 @@ impl Application {
                 Err(SimError::Unsupported(text))
             }
             (Source::Bulk | Source::Transfers { .. } | Source::Cbr(_), _) => {
-                let text = format!("flow {}: transfers need TCP, a constant bit rate needs UDP", flow.name);
+                let text = format!(
+                    "flow {}: transfers need TCP, a constant bit rate needs UDP, TFRC needs a bulk source",
+                    flow.name
+                );
                 Err(SimError::Unsupported(text))
             }
         }
@@ -86,7 +95,7 @@ impl Application {
     pub fn client(&mut self) -> Option<&mut Client> {
         match self {
             Application::Transfers(client) => Some(client),
-            Application::Cbr(_) => None,
+            Application::Cbr(_) | Application::Tfrc(_) => None,
         }
     }
 
@@ -95,7 +104,7 @@ impl Application {
     pub fn active(&self) -> Option<&Active> {
         match self {
             Application::Transfers(client) => client.active.as_ref(),
-            Application::Cbr(_) => None,
+            Application::Cbr(_) | Application::Tfrc(_) => None,
         }
     }
 

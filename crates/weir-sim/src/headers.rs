@@ -139,7 +139,7 @@ impl Ends {
         match packet.kind() {
             Kind::Data | Kind::Ack => true,
             Kind::Syn | Kind::SynAck => self.next.scheme == Scheme::Rcp,
-            Kind::Datagram => false,
+            Kind::Datagram | Kind::Feedback => false,
         }
     }
 

@@ -23,6 +23,7 @@ mod sacks;
 mod simulation;
 mod slab;
 mod telemetry;
+mod tfrc;
 pub mod trace;
 mod watch;
 

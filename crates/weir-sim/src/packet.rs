@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     Syn = 2,
     SynAck = 3,
     Datagram = 4,
+    /// What the receiver of datagrams reports.
+    Feedback = 5,
 }
 
 const KIND_MASK: u8 = 7;
@@ -195,7 +197,8 @@ impl Packet {
             1 => Kind::Ack,
             2 => Kind::Syn,
             3 => Kind::SynAck,
-            _ => Kind::Datagram,
+            4 => Kind::Datagram,
+            _ => Kind::Feedback,
         }
     }
 

@@ -4,6 +4,7 @@ use weir_plan::{Change, ChangeKind, Measure};
 use weir_tcp::{Notice, Sender};
 use weir_units::{Time, fetch};
 
+use crate::application::Application;
 use crate::flow::Flow;
 use weir_run::{EventKind, EventRow, FlowRow, GoodputRow, ProbeRow, SampleRow, Tables};
 
@@ -75,6 +76,7 @@ impl Telemetry {
                 fetch(&later.sender);
             }
             let Some(connection) = flow.connection.as_ref().filter(|_| flow.application.active().is_some()) else {
+                self.sample_tfrc(now, index as u32, flow);
                 continue;
             };
             let sender = &connection.sender;
@@ -97,6 +99,20 @@ impl Telemetry {
             for (probe, value) in sender.probes() {
                 self.tables.probes.push(ProbeRow { time_ns: now.0, flow: index as u32, probe, value });
             }
+        }
+    }
+
+    /// Adds what a flow over TFRC shows of its rate.
+    #[cold]
+    fn sample_tfrc(&mut self, now: Time, index: u32, flow: &Flow) {
+        let Application::Tfrc(tfrc) = &flow.application else { return };
+        if !flow.started || flow.finished {
+            return;
+        }
+        for (name, value) in tfrc.probes() {
+            let mut probe = [0; 16];
+            probe[..name.len()].copy_from_slice(name.as_bytes());
+            self.tables.probes.push(ProbeRow { time_ns: now.0, flow: index, probe, value });
         }
     }
 

@@ -24,12 +24,14 @@ from weir.plan._types import (
     RateChange,
     SharesChange,
     TcpTransport,
+    TfrcTransport,
     Transport,
     UdpTransport,
 )
 
 __all__ = [
     "IP_TCP_HEADERS",
+    "LEAST_TFRC_BYTES",
     "QUIC_HEADERS",
     "TIMESTAMPS",
     "UDP_HEADERS",
@@ -57,6 +59,8 @@ __all__ = [
 
 IP_TCP_HEADERS = 40
 """Bytes of an IPv4 and a TCP header without options."""
+LEAST_TFRC_BYTES = 64
+"""Least payload of a TFRC datagram (``LEAST_TFRC_BYTES`` of ``crates/weir-plan``)."""
 UDP_HEADERS = 28
 """Bytes of an IPv4 and a UDP header."""
 QUIC_HEADERS = 33
@@ -100,7 +104,7 @@ def header_bytes(transport: Transport) -> int:
     match transport:
         case QuicTransport():
             return UDP_HEADERS + QUIC_HEADERS
-        case UdpTransport():
+        case UdpTransport() | TfrcTransport():
             return UDP_HEADERS
     return IP_TCP_HEADERS + option_bytes(transport)
 

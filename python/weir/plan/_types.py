@@ -39,6 +39,7 @@ __all__ = [
     "Flow",
     "Forwarding",
     "FqCodelQueue",
+    "FqQueue",
     "GilbertElliottLoss",
     "Hold",
     "HtbClass",
@@ -94,6 +95,7 @@ __all__ = [
     "Switch",
     "TbfQueue",
     "TcpTransport",
+    "TfrcTransport",
     "Trace",
     "Transfer",
     "TransfersSource",
@@ -522,6 +524,27 @@ class FqCodelQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fq_
     """Bytes a flow may send a round."""
 
 
+class FqQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fq"):
+    """Fair queue with pacing, as Linux' ``sch_fq``."""
+
+    buckets: UInt32
+    """Number of hash buckets."""
+    ce_threshold_ns: UInt64 | None = None
+    """Packets that can carry ECN are marked after a wait longer than this, besides that of pacing; none: never."""
+    flow_limit: UInt64
+    """Packets that a flow may have in the queue."""
+    initial_quantum_bytes: UInt32
+    """Bytes a flow may send before its first round ends."""
+    limit: Limit
+    """Hard limit over all flows; an arriving packet is dropped."""
+    max_rate_bps: UInt64 | None = None
+    """Maximum rate of a flow, on the wire; none: unlimited."""
+    quantum_bytes: UInt32
+    """Bytes a flow may send a round."""
+    refill_ns: UInt64
+    """A flow that returns after this time has a full quantum."""
+
+
 class PieQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pie"):
     """Proportional integral controller enhanced (RFC 8033)."""
 
@@ -696,6 +719,7 @@ Queue: TypeAlias = (
     | StepQueue
     | CodelQueue
     | FqCodelQueue
+    | FqQueue
     | PieQueue
     | Dualpi2Queue
     | XcpQueue
@@ -943,7 +967,14 @@ class QuicTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag
     """Maximum number of bytes written and not acknowledged."""
 
 
-Transport: TypeAlias = TcpTransport | UdpTransport | QuicTransport
+class TfrcTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag="tfrc"):
+    """TFRC (RFC 5348): datagrams at the rate that the throughput equation of TCP gives."""
+
+    payload_bytes: UInt32
+    """Payload of a datagram; the IP packet adds 28 bytes."""
+
+
+Transport: TypeAlias = TcpTransport | UdpTransport | QuicTransport | TfrcTransport
 """The transport of a flow."""
 
 

@@ -36,6 +36,7 @@ QUEUES: dict[str, str] = {
     "droptail": "weir.queues.droptail:Droptail",
     "red": "weir.queues.red:Red",
     "codel": "weir.queues.codel:Codel",
+    "fq": "weir.queues.fq:Fq",
     "fq_codel": "weir.queues.fq_codel:FqCodel",
     "pie": "weir.queues.pie:Pie",
     "step": "weir.queues.step:Step",

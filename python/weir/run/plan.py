@@ -239,7 +239,7 @@ def _flow(number: int, flow: plans.Flow) -> Flow:
         start_ns=flow.start_ns,
         stop_ns=flow.stop_ns,
         protocol=plans.kind_of(transport),
-        cc=None if isinstance(transport, plans.UdpTransport) else transport.cc,
+        cc=None if isinstance(transport, plans.UdpTransport | plans.TfrcTransport) else transport.cc,
         payload_bytes=plans.payload_bytes(transport),
         header_bytes=plans.header_bytes(transport),
         kind=plans.kind_of(flow.source),

@@ -20,6 +20,7 @@ from ._network import Network, Path
 from ._quic import Quic, quic_plan
 from ._selector import Selector
 from ._sources import Best, Budget, Flow, Sources
+from ._tfrc import Tfrc, tfrc_plan
 from ._transport import Resolved, merge, tcp_plan
 
 __all__ = ["Flow", "Group", "groups_of"]
@@ -70,15 +71,17 @@ class Group:
             raise self._log.error(entry.mark, f"{budget.flows} flows are too many; the limit is {MAX_FLOWS}")
         self.flows = self._place(pairs, count)
 
-    def _resolved(self, body: Body) -> Resolved | Quic:
+    def _resolved(self, body: Body) -> Resolved | Quic | Tfrc:
         entry = self.entry
         spec = merge(body.transport, entry.transport)
-        if spec.protocol != "quic":
+        if spec.protocol not in ("quic", "tfrc"):
             return Resolved(spec, entry.mark, self._folder, self._log)
         if isinstance(entry, Command | Iperf3):
             mark = spec.marks.get("protocol", entry.mark)
-            raise self._log.error(mark, "a program brings its own transport, and weir has none with QUIC for it")
-        return Quic(spec, entry, body.transport, self._log)
+            name = spec.protocol.upper()
+            raise self._log.error(mark, f"a program brings its own transport, and weir has none with {name} for it")
+        kind = Quic if spec.protocol == "quic" else Tfrc
+        return kind(spec, entry, body.transport, self._log)
 
     @property
     def role(self) -> str:
@@ -354,6 +357,8 @@ class Group:
                 return self._udp(flow)
             case Quic() as quic:
                 return quic_plan(quic, flow.path, flow.rtt)
+            case Tfrc() as tfrc:
+                return tfrc_plan(tfrc, flow.path)
             case Resolved() as tcp:
                 return tcp_plan(tcp, flow.path, flow.rtt)
 

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use weir_elements::plan::{
-    CodelQueue, DroptailQueue, DrrQueue, DualPi2Queue, EtsQueue, FqCodelQueue, HtbQueue, PieQueue, PoliceQueue,
-    PrioQueue, RcpQueue, RedQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue, XcpQueue,
+    CodelQueue, DroptailQueue, DrrQueue, DualPi2Queue, EtsQueue, FqCodelQueue, FqQueue, HtbQueue, PieQueue,
+    PoliceQueue, PrioQueue, RcpQueue, RedQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue, XcpQueue,
 };
 use weir_elements::{
     CodelParams, DrrClass, EtsClass, HtbClass, Limit, Mark, Members, PrioClass, Queue, RedCurve, WfqClass, WrrClass,
@@ -251,10 +251,39 @@ fn any_plain_queue() -> impl Strategy<Value = Queue> {
         (limit(), 1u32..16, 100u32..3000, codel_params()).prop_map(|(limit, buckets, quantum_bytes, codel)| {
             Queue::FqCodel(FqCodelQueue { limit, buckets, quantum_bytes, codel })
         }),
+        fq(),
         (limit(), 1_000u64..3_000_000, 1_000u64..3_000_000, mark()).prop_map(|(limit, target_ns, update_ns, mark)| {
             Queue::Pie(PieQueue { limit, target_ns, update_ns, alpha: 12.5, beta: 125.0, mark })
         }),
     ]
+}
+
+fn fq() -> impl Strategy<Value = Queue> {
+    let rate = prop::option::of(100_000u64..100_000_000);
+    let threshold = prop::option::of(0u64..3_000_000);
+    let quanta = (100u32..3000, 0u32..10_000);
+    (limit(), 1u64..50, 1u32..16, quanta, 0u64..30_000_000, rate, threshold).prop_map(
+        |(
+            limit,
+            flow_limit,
+            buckets,
+            (quantum_bytes, initial_quantum_bytes),
+            refill_ns,
+            max_rate_bps,
+            ce_threshold_ns,
+        )| {
+            Queue::Fq(FqQueue {
+                limit,
+                flow_limit,
+                buckets,
+                quantum_bytes,
+                initial_quantum_bytes,
+                refill_ns,
+                max_rate_bps,
+                ce_threshold_ns,
+            })
+        },
+    )
 }
 
 /// Ports from well above to well below the load of [`arrivals`], at odd rates.

@@ -16,9 +16,10 @@ impl Simulation {
             self.start_flow(index);
             return;
         }
-        if let Application::Cbr(_) = flow.application {
-            self.send_datagrams(index);
-            return;
+        match flow.application {
+            Application::Cbr(_) => return self.send_datagrams(index),
+            Application::Tfrc(_) => return self.on_tfrc_sender_due(index),
+            Application::Transfers(_) => {}
         }
         let due = flow.due();
         if due > self.now {
@@ -46,6 +47,7 @@ impl Simulation {
         self.telemetry.flow_event(self.now, EventKind::FlowStart, index as u32, 0);
         match flow.application {
             Application::Cbr(_) => self.send_datagrams(index),
+            Application::Tfrc(_) => self.on_tfrc_sender_due(index),
             Application::Transfers(_) => {
                 self.take_next_job(index, self.now);
                 let due = self.flows[index].due();
@@ -54,7 +56,7 @@ impl Simulation {
         }
     }
 
-    fn finish_flow(&mut self, index: usize) {
+    pub(super) fn finish_flow(&mut self, index: usize) {
         self.flows[index].finished = true;
         self.telemetry.flow_event(self.now, EventKind::FlowEnd, index as u32, 0);
         self.waits.over(index as u32);
@@ -182,10 +184,14 @@ impl Simulation {
                     let end = flow.finished.then_some(cbr.last_sent);
                     self.telemetry.flow_row(index as u32, flow, end);
                 }
+                Application::Tfrc(tfrc) if flow.started => {
+                    let end = flow.finished.then_some(tfrc.last_sent);
+                    self.telemetry.flow_row(index as u32, flow, end);
+                }
                 Application::Transfers(client) if client.active.is_some() => {
                     self.telemetry.flow_row(index as u32, flow, None);
                 }
-                Application::Cbr(_) | Application::Transfers(_) => {}
+                Application::Cbr(_) | Application::Tfrc(_) | Application::Transfers(_) => {}
             }
         }
         self.statistics.delivered_bytes = self.flows.iter().map(|flow| flow.totals().delivered_bytes).sum();

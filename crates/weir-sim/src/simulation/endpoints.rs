@@ -6,6 +6,7 @@ use weir_units::Time;
 
 use super::Simulation;
 use super::sending::Sending;
+use crate::application::Application;
 use crate::connection::Connection;
 use crate::flow::Flow;
 use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, PUSH, Packet, RESENT, UDP_HEADERS, unwrap};
@@ -23,6 +24,7 @@ impl Simulation {
             Kind::Data => self.deliver_data(packet),
             Kind::Ack => self.deliver_ack(packet),
             Kind::Datagram => self.deliver_datagram(packet),
+            Kind::Feedback => self.deliver_feedback(packet),
             Kind::Syn => self.deliver_syn(packet),
             Kind::SynAck => self.deliver_syn_ack(packet),
         }
@@ -101,7 +103,7 @@ impl Simulation {
     pub(super) fn on_receiver_due(&mut self, index: usize) {
         let slot = self.slots.receivers + index as u32;
         let Some(connection) = &mut self.flows[index].connection else {
-            self.calendar.set(slot, Time::MAX);
+            self.on_tfrc_receiver_due(index);
             return;
         };
         let ack = connection.receiver.on_timer(self.now);
@@ -158,9 +160,12 @@ impl Simulation {
     }
 
     fn deliver_datagram(&mut self, packet: Packet) {
-        let base = &mut self.flows[packet.flow()].base;
-        base.delivered_bytes += u64::from(packet.bytes() - UDP_HEADERS);
-        base.marked_packets += u64::from(packet.has(CE));
+        let flow = &mut self.flows[packet.flow()];
+        flow.base.delivered_bytes += u64::from(packet.bytes() - UDP_HEADERS);
+        flow.base.marked_packets += u64::from(packet.has(CE));
+        if let Application::Tfrc(_) = flow.application {
+            self.deliver_tfrc_data(packet);
+        }
     }
 
     fn deliver_syn(&mut self, packet: Packet) {

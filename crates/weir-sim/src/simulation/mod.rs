@@ -17,6 +17,7 @@ mod regions;
 mod sending;
 mod slots;
 mod stops;
+mod tfrc;
 
 use weir_links::{Calendar, Link, Routes, append_classes_sorted, append_sorted, mark_fused};
 use weir_plan::Plan;

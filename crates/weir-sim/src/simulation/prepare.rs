@@ -30,6 +30,7 @@ pub(super) fn check_limits(plan: &Plan, slots: Slots) -> Result<(), SimError> {
     let too_big = |flow: &&weir_plan::Flow| match &flow.transport {
         Transport::Tcp(tcp) => tcp.mss_bytes + header_bytes(tcp.timestamps) > u32::from(u16::MAX),
         Transport::Udp(udp) => udp.payload_bytes + UDP_HEADERS > u32::from(u16::MAX),
+        Transport::Tfrc(tfrc) => tfrc.payload_bytes + UDP_HEADERS > u32::from(u16::MAX),
         // The application refuses it.
         Transport::Quic(_) => false,
     };

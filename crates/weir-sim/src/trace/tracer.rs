@@ -113,7 +113,7 @@ impl Traced {
     fn new(flow: &weir_plan::Flow) -> Traced {
         let (headers, timestamps) = match &flow.transport {
             Transport::Tcp(tcp) => (header_bytes(tcp.timestamps), tcp.timestamps),
-            Transport::Udp(_) | Transport::Quic(_) => (UDP_HEADERS, false),
+            Transport::Udp(_) | Transport::Quic(_) | Transport::Tfrc(_) => (UDP_HEADERS, false),
         };
         Traced {
             headers,
@@ -197,7 +197,7 @@ impl Traced {
                 let echo = packet.echo();
                 (record.ece, record.cwr, record.ae) = (echo & 1 != 0, echo & 2 != 0, echo & 4 != 0);
             }
-            Kind::Datagram => {
+            Kind::Datagram | Kind::Feedback => {
                 record.payload_bytes = packet.ip_bytes() - self.headers;
                 record.seq = u64::from(packet.number());
             }
@@ -206,7 +206,7 @@ impl Traced {
 }
 
 fn way(packet: &Packet) -> usize {
-    usize::from(matches!(packet.kind(), Kind::Ack | Kind::SynAck))
+    usize::from(matches!(packet.kind(), Kind::Ack | Kind::SynAck | Kind::Feedback))
 }
 
 fn ecn(packet: &Packet) -> Ecn {

@@ -90,9 +90,14 @@ proptest! {
         let flows = &outcome.tables.flows;
         for i in 0..flows.rows() {
             let flow = &plan.flows[flows.flow[i] as usize];
-            if let Transport::Udp(udp) = &flow.transport {
+            let datagram = match &flow.transport {
+                Transport::Udp(udp) => Some(udp.payload_bytes),
+                Transport::Tfrc(tfrc) => Some(tfrc.payload_bytes),
+                _ => None,
+            };
+            if let Some(bytes) = datagram {
                 let arrived = flows.sent_packets[i] - flows.lost_packets[i];
-                prop_assert_eq!(flows.delivered_bytes[i], arrived * u64::from(udp.payload_bytes));
+                prop_assert_eq!(flows.delivered_bytes[i], arrived * u64::from(bytes));
                 continue;
             }
             prop_assert!(flows.delivered_bytes[i] <= flows.bytes[i]);

@@ -24,5 +24,6 @@ mod lookahead;
 mod pages;
 mod sack_cost;
 mod switch;
+mod tfrc;
 mod timing;
 mod trace;

@@ -7,7 +7,7 @@ use weir_elements::{DrrClass, Members, PrioClass, WfqClass, WrrClass};
 use weir_plan::{
     Ack, Cbr, Change, ChangeKind, CodelParams, CodelQueue, Delay, DroptailQueue, DrrQueue, Flow, FqCodelQueue, Limit,
     Link, Loss, Mark, Measure, Node, NodeKind, PieQueue, Plan, PoliceQueue, PrioQueue, Queue, RedCurve, RedQueue, Role,
-    Source, Stack, TbfQueue, Tcp, Transfer, Transport, Udp, WfqQueue, WrrQueue,
+    Source, Stack, TbfQueue, Tcp, Tfrc, Transfer, Transport, Udp, WfqQueue, WrrQueue,
 };
 
 use crate::common::MS;
@@ -233,16 +233,23 @@ type FlowRecipe = (usize, usize, u64, Option<u64>, u8, Transport, Source);
 fn flow(finite: bool) -> impl Strategy<Value = FlowRecipe> {
     let tcp = (tcp().prop_map(Transport::Tcp), tcp_source(finite));
     let udp = ((1u32..1472).prop_map(|payload_bytes| Transport::Udp(Udp { payload_bytes })), cbr());
+    let tfrc = ((64u32..1472).prop_map(|payload_bytes| Transport::Tfrc(Tfrc { payload_bytes })), Just(Source::Bulk));
     let stop = if finite {
         (0..ACTIVE_MS).prop_map(Some).boxed()
     } else {
         prop_oneof![3 => Just(None), 1 => (0..ACTIVE_MS).prop_map(Some)].boxed()
     };
-    (0usize..8, 0usize..8, 0..ACTIVE_MS / 4, stop, select(vec![0u8, 10, 46]), prop_oneof![3 => tcp, 1 => udp]).prop_map(
-        |(from, to, start, stop, dscp, (transport, source))| {
-            (from, to, start * MS, stop.map(|ms| ms * MS), dscp, transport, source)
-        },
+    (
+        0usize..8,
+        0usize..8,
+        0..ACTIVE_MS / 4,
+        stop,
+        select(vec![0u8, 10, 46]),
+        prop_oneof![6 => tcp, 2 => udp, 1 => tfrc],
     )
+        .prop_map(|(from, to, start, stop, dscp, (transport, source))| {
+            (from, to, start * MS, stop.map(|ms| ms * MS), dscp, transport, source)
+        })
 }
 
 fn change() -> impl Strategy<Value = (u64, usize, ChangeKind)> {

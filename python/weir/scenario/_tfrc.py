@@ -1,0 +1,44 @@
+"""The settings of TFRC of one flow."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from weir.language.problem import Log
+from weir.plan import LEAST_TFRC_BYTES, UDP_HEADERS
+
+from ._lang_transport import Transport
+from ._lang_workload import Bulk, Workload
+from ._network import Path as Way
+
+__all__ = ["Tfrc", "tfrc_plan"]
+
+_MAX_PAYLOAD = 65_507
+_KEYS = frozenset({"protocol"})
+
+
+class Tfrc:
+    """The TFRC settings of an entry, for any of its flows."""
+
+    def __init__(self, spec: Transport, entry: Workload, base: Transport, log: Log) -> None:
+        self.mark = spec.marks.get("protocol", entry.mark)
+        self.log = log
+        if not isinstance(entry, Bulk):
+            raise log.error(self.mark, "TFRC has no end of a transfer: it carries `kind: bulk` only")
+        # Settings of the scenario are for its TCP flows, unless it is about TFRC itself.
+        asked = [entry.transport, *([base] if base.protocol == "tfrc" else [])]
+        for part in asked:
+            for name in (f.name for f in fields(part) if f.metadata and f.name not in _KEYS):
+                if getattr(part, name) is not None:
+                    text = f"TFRC has no `{name}`: the throughput equation alone sets its rate, and a packet fills the MTU"
+                    raise log.error(part.marks.get(name, part.mark), text)
+
+
+def tfrc_plan(settings: Tfrc, path: Way) -> dict[str, Any]:
+    """The TFRC settings of a flow on ``path``, in the form of the plan."""
+    payload = min(path.mtu - UDP_HEADERS, _MAX_PAYLOAD)
+    if payload < LEAST_TFRC_BYTES:
+        least = LEAST_TFRC_BYTES + UDP_HEADERS
+        raise settings.log.error(settings.mark, f"the path's MTU is {path.mtu}; TFRC needs {least}")
+    return {"protocol": "tfrc", "payload_bytes": payload}
