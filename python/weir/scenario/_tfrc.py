@@ -31,7 +31,7 @@ class Tfrc:
         for part in asked:
             for name in (f.name for f in fields(part) if f.metadata and f.name not in _KEYS):
                 if getattr(part, name) is not None:
-                    text = f"TFRC has no `{name}`: the throughput equation alone sets its rate, and a packet fills the MTU"
+                    text = f"TFRC has no `{name}`: the throughput equation alone sets its rate"
                     raise log.error(part.marks.get(name, part.mark), text)
 
 
