@@ -141,10 +141,11 @@ CRATES = {
     "weir-switch": {"weir-elements", "weir-plan", "weir-run", "weir-units"},
     "weir-tcp": {"weir-cc", "weir-plan", "weir-units"},
     "weir-trace": {"weir-plan", "weir-units"},
+    "weir-tfrc": {"weir-units"},
     "weir-traffic": {"weir-plan", "weir-units"},
     "weir-sim": {
         *("weir-cc", "weir-elements", "weir-links", "weir-plan", "weir-run", "weir-tcp", "weir-trace", "weir-traffic"),
-        *("weir-switch", "weir-units"),
+        *("weir-switch", "weir-tfrc", "weir-units"),
     },
     "weir-protocol": {"weir-plan", "weir-run"},
 }

@@ -1,8 +1,8 @@
 //! TCP-friendly rate control (TFRC, RFC 5348): the two ends of a flow of datagrams, without clock and socket.
 //!
 //! The [`Receiver`] measures the rate at which data arrive and the loss event rate, and reports both about once in a
-//! round-trip time. The [`Sender`] follows the throughput equation of TCP Reno with them; before the first loss it doubles
-//! its rate each round-trip time. A driver passes `now`, carries [`Data`] and [`Feedback`], and calls each end at its
+//! round-trip time. The [`Sender`] follows the throughput equation of TCP Reno with them; before the first loss it at
+//! most doubles its rate each round-trip time. A driver passes `now`, carries [`Data`] and [`Feedback`], and calls each end at its
 //! deadline.
 //!
 //! The source always has data, so what the RFC says of data-limited and idle senders (section 8.2.1) does not occur. Its

@@ -192,7 +192,7 @@ fn check_drained(plan: &Plan, outcome: &Outcome) -> Result<(), TestCaseError> {
 }
 
 fn is_data(record: &TraceRecord) -> bool {
-    matches!(record.kind, PacketKind::Data | PacketKind::Datagram)
+    record.is_forward() && matches!(record.kind, PacketKind::Data | PacketKind::Datagram)
 }
 
 /// The losses that table `flows` reports are the data packets that links dropped.

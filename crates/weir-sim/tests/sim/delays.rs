@@ -56,7 +56,7 @@ fn expected(plan: &Plan, simulation: &mut Simulation) -> Rows {
     for record in simulation.drain_trace() {
         let (flow, at) = (record.flow, record.time_ns);
         match record.event {
-            _ if !matches!(record.kind, PacketKind::Data | PacketKind::Datagram) => {}
+            _ if !record.is_forward() || !matches!(record.kind, PacketKind::Data | PacketKind::Datagram) => {}
             Event::Sent => drop(sent.insert((flow, record.id), at)),
             Event::Dropped { .. } => {}
             Event::Received => {

@@ -3,8 +3,9 @@
 use weir_plan::{Loss, Plan, Source, Tfrc, Transport};
 use weir_run::Tables;
 
-use crate::common::{MBIT, MS, S, add_flow, add_wire_flow, delivered, droptail, dumbbell, run, tcp, wire};
+use crate::common::{MS, S, add_flow, add_wire_flow, delivered, droptail, dumbbell, run, tcp, wire};
 
+const MBIT: u64 = 1_000_000;
 const PACKET: u32 = 1500;
 const PAYLOAD: u32 = PACKET - 28;
 
@@ -63,9 +64,10 @@ fn random_losses_give_the_rate_of_the_equation() {
     }
 }
 
-/// Section 4.2: W_init = 4380 bytes hold fewer than three packets; the rate doubles once a round-trip time.
+/// Section 4.2: W_init = 4380 bytes in the first round-trip time. A report covers the round-trip time before it, so the limit
+/// of twice the receive rate follows a doubling one round-trip time later: the rate doubles in two.
 #[test]
-fn slow_start_doubles_each_round_trip_time() {
+fn slow_start_doubles_in_two_round_trip_times() {
     let mut plan = wire(1000 * MBIT, 50 * MS, droptail(None, Some(1 << 20)), 2 * S);
     plan.measure.tcp_ns = 10 * MS;
     add_wire_flow(&mut plan, 0, tfrc(), Source::Bulk);
@@ -75,8 +77,10 @@ fn slow_start_doubles_each_round_trip_time() {
         bps as f64 / 8.0 * 0.1
     };
     assert!((rate(150) / 4380.0 - 1.0).abs() < 0.02, "{} bytes a round-trip time", rate(150));
-    let growth: Vec<f64> = (4..9).map(|k| rate(100 * k + 50) / rate(100 * k - 50)).collect();
-    assert!(growth.iter().all(|g| (1.4..=2.05).contains(g)), "{growth:?}");
+    let growth =
+        |steps: u64| -> Vec<f64> { (4..14).map(|k| rate(100 * (k + steps) - 50) / rate(100 * k - 50)).collect() };
+    assert!(growth(1).iter().all(|g| *g <= 2.05), "{:?}", growth(1));
+    assert!(growth(2).iter().all(|g| (1.9..2.5).contains(g)), "{:?}", growth(2));
 }
 
 /// Four flows over TFRC beside four over Reno: each kind gets its share within a factor of two (S. Floyd, M. Handley,
