@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from scenario_support import dumbbell
+from scenario_support import ROOT, dumbbell
 
 from weir import _weir
+from weir.cli._remarks import remarks
 from weir.engine._job import Job
 from weir.plan import typed
-from weir.scenario import parse
+from weir.scenario import load, parse
 
 
 def option(plan: dict[str, Any], method: str, name: str) -> str:
@@ -51,3 +52,10 @@ def test_every_value_can_be_set_and_swept_and_makes_another_cell(path: str, valu
         _weir.check_plan(json.dumps(plan))
         keys.add(Job.of(cell, "lab").key)
     assert len(keys) == len(values)
+
+
+def test_a_method_remarks_nothing_on_a_plan_that_no_kernel_executes() -> None:
+    cells = load(ROOT / "examples" / "xcp.yaml").cells()
+    assert {cell.plan()["flows"][0]["transport"]["cc"] for cell in cells} >= {"xcp"}
+    told = [cell for cell in cells if cell.plan()["flows"][0]["transport"]["cc"] == "xcp"]
+    assert list(remarks(told)) == []

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from weir._duration import estimate_text
+from weir.cc import no_kernel
 from weir.hosts.messages import FILE_BYTES
 from weir.hosts.rates import packets_per_s
 from weir.methods import MethodError
@@ -72,6 +73,8 @@ def _over(plan: Plan, network: Network, packets: int) -> float:
 
 def remarks(plan: Plan, packets: int) -> Iterator[str]:
     """What makes the lab much slower than it could be, and what it cannot look at as often as asked, for people."""
+    if no_kernel(plan) is not None:  # the lab refuses the plan
+        return
     try:
         network, why = choose(plan, None)
     except MethodError:
