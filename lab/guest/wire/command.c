@@ -10,7 +10,8 @@
  *                                    in the writer's namespace; OFFLOAD 0 every segment alone, 1 trains of segments
  *                                    everywhere, 2 only as far as the device
  *   trace FROM_NS TO_NS PACKETS      rows of single packets: of the plan's time, and how many; before any host
- *   flow N FROM TO TRACED            nodes; whether it has such rows
+ *   acks FROM_NS TO_NS ROWS          rows of table `acks`: of the plan's time, and how many
+ *   flow N FROM TO TRACED RECORDED   nodes; whether it has rows of single packets, and of table `acks`
  *   path FLOW DIRECTION LINK...      0 data, 1 acknowledgements
  *   loss LINK SEED P R GOOD BAD      two states; probabilities in 1/2^63
  *   loss LINK SEED P                 each packet
@@ -101,14 +102,15 @@ static int set_flows(const char *text)
 
 static int set_flow(const char *text)
 {
-	u32 number, from, to, traced;
+	u32 number, from, to, traced, recorded;
 
-	if (sscanf(text, "%u %u %u %u", &number, &from, &to, &traced) != 4 || number >= flow_count ||
+	if (sscanf(text, "%u %u %u %u %u", &number, &from, &to, &traced, &recorded) != 5 || number >= flow_count ||
 	    from >= WIRE_MAX_NODES || to >= WIRE_MAX_NODES)
 		return -EINVAL;
 	flows[number].from = from;
 	flows[number].to = to;
 	flows[number].traced = traced;
+	flows[number].recorded = recorded;
 	return 0;
 }
 
@@ -119,6 +121,16 @@ static int set_trace(const char *text)
 	if (sscanf(text, "%llu %llu %llu", &from, &to, &packets) != 3)
 		return -EINVAL;
 	begin_trace(from, to, packets);
+	return 0;
+}
+
+static int set_acks(const char *text)
+{
+	u64 from, to, rows;
+
+	if (sscanf(text, "%llu %llu %llu", &from, &to, &rows) != 3)
+		return -EINVAL;
+	begin_acks(from, to, rows);
 	return 0;
 }
 
@@ -258,7 +270,7 @@ static const struct {
 	{"flows ", set_flows, true}, {"link ", add_link, true},     {"host ", add_host, true},
 	{"flow ", set_flow},         {"path ", set_path},           {"loss ", set_loss, true},
 	{"lose ", add_lost, true},   {"change ", add_change, true}, {"start ", start, true},
-	{"trace ", set_trace},
+	{"trace ", set_trace},       {"acks ", set_acks},
 };
 
 int command(const char *text)

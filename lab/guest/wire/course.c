@@ -67,5 +67,12 @@ bool find_course(struct sk_buff *skb, u32 node, union course *course)
 				course))
 			return true;
 	}
+	/* The ports of SCTP are where those of UDP are. All packets of its sender count as data packets. */
+	if (!ip_is_fragment(ip) && ip->protocol == IPPROTO_SCTP) {
+		const struct udphdr *ports = (const void *)((const u8 *)ip + header);
+
+		if (flow_course(node, ip, ntohs(ports->source), ntohs(ports->dest), skb->len - header, course))
+			return true;
+	}
 	return any_course(node, ip->daddr, course);
 }

@@ -173,8 +173,9 @@ static void set_up_device(struct net_device *dev)
 	dev->needs_free_netdev = true;
 	dev->pcpu_stat_type = NETDEV_PCPU_STAT_TSTATS;
 	dev->tx_queue_len = QUEUE_PACKETS; /* with 0, the device would get no queue */
-	dev->features = dev->hw_features =
-		NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HIGHDMA | NETIF_F_HW_CSUM | NETIF_F_GSO_SOFTWARE;
+	dev->features = dev->hw_features = /* without trains of SCTP, whose packets differ in size */
+		NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HIGHDMA | NETIF_F_HW_CSUM | NETIF_F_SCTP_CRC |
+		(NETIF_F_GSO_SOFTWARE & ~NETIF_F_GSO_SCTP);
 	dev->vlan_features = dev->features;
 }
 

@@ -28,6 +28,7 @@
  *   count.c     what is counted of links, and the rows of all tables
  *   delay.c     how long packets take from host to host
  *   trace.c     single packets
+ *   acks.c      the state of TCP after each acknowledgement and each transmission
  */
 #ifndef WEIR_WIRE_H
 #define WEIR_WIRE_H
@@ -129,7 +130,7 @@ struct link {
 
 struct flow {
 	u32 from, to;
-	bool traced;
+	bool traced, recorded;
 	u8 hops[2];
 	u16 path[2][WIRE_MAX_HOPS];
 	struct delays *delays; /* of the data packets that have arrived */
@@ -154,7 +155,8 @@ struct place {
 /* Handles, at `now`, a packet that was not lost. */
 typedef void (*keep_function)(struct link *link, struct sk_buff *skb, u64 now);
 
-/* Tables `links` and, of links, the parts `drops` and `marks`; of flows `delays` and `delay_bins`; single packets. */
+/* Tables `links` and, of links, the parts `drops` and `marks`; of flows `delays` and `delay_bins`; single packets;
+ * table `acks`. */
 enum row_kind {
 	ROW_LINK,
 	ROW_DROP,
@@ -163,7 +165,8 @@ enum row_kind {
 	ROW_DELAY_BIN,
 	ROW_SENT,
 	ROW_RECEIVED,
-	ROW_DROPPED
+	ROW_DROPPED,
+	ROW_ACK
 };
 
 enum {
@@ -238,6 +241,9 @@ void begin_trace(u64 first, u64 end, u64 packets);
 void show_sent(struct sk_buff *skb, u64 time);
 void show_received(const struct sk_buff *skb, u64 now);
 void show_dropped(const struct sk_buff *skb, u32 link);
+
+/* acks.c */
+void begin_acks(u64 first, u64 end, u64 rows);
 
 /* A row of a table: the interval that ends at `time`, number of the link or the flow, and up to ROW_VALUES values. */
 #define add_row(time, of, kind, ...) \

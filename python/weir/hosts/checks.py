@@ -25,6 +25,8 @@ PARTS: Mapping[str, Mapping[str, str]] = {
 }
 """Partial tables, with the columns that are read from them."""
 
+ACK_KINDS = 3
+"""Kinds of rows of table ``acks``."""
 _TIMES = ("time_ns", "start_ns", "established_ns", "end_ns")
 _LATER = {"flows": {"delivered_bytes", "lost_packets", "marked_packets"}}
 """Columns that are computed from other tables."""
@@ -77,12 +79,13 @@ class Checks:
             if column is not None and kind == NAME:
                 _require_text(frame.table, name, column)
         if frame.table in _TYPES:
-            for name, most in self._most():
+            for name, most in self._most(frame.table):
                 self._require(frame, name, most)
 
-    def _most(self) -> tuple[tuple[str, int], ...]:
+    def _most(self, table: str) -> tuple[tuple[str, int], ...]:
         times = () if self.end_ns is None else tuple((name, self.end_ns) for name in _TIMES)
-        return (("flow", self.flows - 1), ("link", self.links - 1), ("kind", self.kinds - 1), *times)
+        kinds = ACK_KINDS if table == "acks" else self.kinds
+        return (("flow", self.flows - 1), ("link", self.links - 1), ("kind", kinds - 1), *times)
 
     def _require(self, frame: Frame, name: str, most: int) -> None:
         values = frame.columns.get(name)

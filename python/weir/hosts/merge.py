@@ -26,7 +26,7 @@ Columns = Mapping[str, Array]
 _NOBODY = np.iinfo(np.uint32).max
 """The flow of a packet that belongs to none."""
 
-_PASSED = frozenset({"samples", "links", "classes", "goodput", "delays", "delay_bins", "probes"})
+_PASSED = frozenset({"samples", "links", "classes", "goodput", "delays", "delay_bins", "probes", "acks"})
 _PARTS: dict[str, Mapping[str, str]] = {
     "flows": {},
     "events": {},
@@ -43,6 +43,8 @@ class Merger:
     """Names of the kinds of events."""
     delays: bool = False
     """Whether the network times packets: then tables of delays exist, even without rows."""
+    acks: bool = False
+    """Whether acknowledgements are recorded: then their table exists, even without rows."""
     _held: dict[str, list[Columns]] = field(default_factory=dict)
 
     def take(self, frame: Frame) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -59,6 +61,8 @@ class Merger:
         """The rows that had to wait; nothing can be taken after."""
         if self.delays:
             yield from ((table, empty(table)) for table in ("delays", "delay_bins"))
+        if self.acks:
+            yield "acks", empty("acks")
         delivered, sent = self._all("delivered"), self._all("sent")
         if len(sent["flow"]) or len(delivered["flow"]):
             yield "goodput", rows("goodput", goodput(sent, delivered), self.kinds)

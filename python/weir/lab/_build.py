@@ -18,7 +18,7 @@ from weir._remove import remove_quietly, remove_tree
 from weir.lab import _recipe, _source
 from weir.lab._errors import LabError
 from weir.lab._files import cache, digest, require_own_cache
-from weir.lab._kernel import ABOUT, HEADERS, KERNEL, Control, Kernel, registered
+from weir.lab._kernel import ABOUT, HEADERS, KERNEL, PROTOCOLS, Control, Kernel, registered
 from weir.lab._xstate import measure
 
 __all__ = ["Report", "build"]
@@ -195,6 +195,10 @@ def _collect(tree: Path, folder: Path, about: dict[str, object]) -> None:
             else:
                 shutil.copy2(path, place)
     _run(["strip", "-o", str(folder / KERNEL), str(tree / "linux")], tree.parent)
+    protocols = folder / PROTOCOLS
+    protocols.mkdir()
+    for path in sorted(tree.glob("net/*/*.ko")):
+        _run(["strip", "--strip-debug", "-o", str(protocols / path.name), str(path)], tree.parent)
     (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 

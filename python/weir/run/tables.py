@@ -205,7 +205,8 @@ _ACKS = Table(
     "Every acknowledgement that a flow of `measure.acks` processed, and every packet that it sent, in the order of "
     "time. The state is that afterwards. Round-trip time and delivery rate are those of the last packet that an "
     "acknowledgement covers; they are null if it covers none, if that was retransmitted, or if packets among them were "
-    "acknowledged selectively before.",
+    "acknowledged selectively before. In the lab both are the kernel's rate sample, in microseconds, also for "
+    "packets that are acknowledged selectively; a train of segments is one row there.",
     (
         Column("time_ns", pa.uint64(), "When, since the start of the run."),
         _FLOW,

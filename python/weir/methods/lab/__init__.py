@@ -31,7 +31,7 @@ from weir.hosts.session import Heard
 from weir.hosts.windows import require_windows
 from weir.hosts.wiring import Wiring, wire
 from weir.lab import Kernel, Lab, LabError, Settings, find, unavailable
-from weir.methods import TABLES, Method, MethodError, Outcome, Progress, Sink
+from weir.methods import INSIDE, TABLES, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import controls, obstacle
@@ -62,7 +62,7 @@ class LabMethod(Method):
     clock: Literal["virtual", "real"] = "virtual"
     needs = "Linux on x86-64 and the lab kernel (`weir lab build`); no root"
     title = "real Linux in virtual time"
-    tables = TABLES | {"probes"}
+    tables = TABLES | INSIDE
     called = "the lab"
     precedence = 20
     options = OPTIONS["lab"]
@@ -144,7 +144,7 @@ class _Cell:
         netem, alone = self._network.netem, self._network.offload == "packets"
         self._wiring: Wiring = wire(plan, "lab", alone=alone) if netem is None else netem.wiring
         delays = netem is None and plan.measure.delay_ns > 0
-        self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
+        self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays, plan.measure.acks is not None)
         remains = programs.Remains(expected=programs.files_of(plan))
         self._heard = Heard(remains, list(self._wiring.warnings))
         self._most_bytes = output_bytes(plan)

@@ -30,6 +30,10 @@ _BEAT_NS = 250_000_000
 """Rows are handed over at least this often; until then the guest holds them."""
 _ROW_BYTES = 400
 """Memory for a row of a table, with what it is copied to on its way."""
+_ACK_ROW_BYTES = 2 * 112
+"""Memory for a row of table ``acks``, which is copied once."""
+_ACK_ROWS = 2
+"""Such rows for a data packet: it is sent, and it is acknowledged."""
 _TRACED_BYTES = 4 * 2 * 112
 """Memory for a data packet of a trace: it and an acknowledgement have two rows each, and are copied once."""
 _USUAL_ROWS_MB = 64
@@ -96,8 +100,10 @@ def output_bytes(plan: Plan) -> int:
     if plan.measure.delay_ns:
         rows += plan.end_ns / plan.measure.delay_ns * len(plan.flows) * _BINS
     packets = packets_per_s(plan)[0] * plan.end_ns / 1e9  # each may be a row of what was dropped or marked
-    trace = plan.measure.trace
+    trace, acks = plan.measure.trace, plan.measure.acks
     traced = _TRACED_BYTES * min(packets, trace.max_packets) if trace is not None else 0.0
+    if acks is not None:
+        traced += _ACK_ROW_BYTES * min(_ACK_ROWS * packets, acks.max_rows)
     programs = sum(isinstance(flow.source, CommandSource) for flow in plan.flows)
     spare = _SPARE * (_ROW_BYTES * (rows + packets) + traced)
     return _MIN_OUTPUT + round(spare) + programs * _FILES_OF_PROGRAM * FILE_BYTES
@@ -124,7 +130,8 @@ def memory_mb(plan: Plan) -> int:
     """Memory of the guest: what buffers, delay lines and rows may hold, with what the kernel adds to each packet."""
     buffers = sum(tcp.send_buffer_bytes + tcp.receive_buffer_bytes for _, tcp in tcp_flows(plan))
     lines = sum(map(line_bytes, plan.links))
-    rows_mb = max(0.0, (_ROW_BYTES * _rows(plan) + _TRACED_BYTES * _traced(plan)) / 1e6 - _USUAL_ROWS_MB)
+    held = _ROW_BYTES * _rows(plan) + _TRACED_BYTES * _traced(plan) + _ACK_ROW_BYTES * _acks(plan)
+    rows_mb = max(0.0, held / 1e6 - _USUAL_ROWS_MB)
     need: float = _BASE_MB + (2 * buffers + 2 * lines) / 1e6 + rows_mb
     return min(_MAX_MB, round(need))
 
@@ -140,8 +147,17 @@ def _rows(plan: Plan) -> float:
 def _traced(plan: Plan) -> float:
     """Data packets of a trace that the guest holds before it hands them over."""
     trace = plan.measure.trace
-    if trace is None:
-        return 0.0
+    return 0.0 if trace is None else min(_packets_held(plan), trace.max_packets)
+
+
+def _acks(plan: Plan) -> float:
+    """Rows of table ``acks`` that the guest holds before it hands them over."""
+    acks = plan.measure.acks
+    return 0.0 if acks is None else min(_ACK_ROWS * _packets_held(plan), acks.max_rows)
+
+
+def _packets_held(plan: Plan) -> float:
+    """Data packets that the hosts can send before the guest hands over its rows."""
     first = [plan.links[number] for number in {flow.path[0] for flow in plan.flows}]
     per_s = sum(link.rate_bps / (8.0 * link.mtu_bytes) for link in first)
-    return float(min(per_s * min(_BEAT_NS, plan.end_ns) / 1e9, trace.max_packets))
+    return per_s * min(_BEAT_NS, plan.end_ns) / 1e9

@@ -63,6 +63,11 @@ def require_fit(plan: Plan, network: Network) -> None:
     if network.netem is None:  # those of netem were wired when they were chosen
         wire(plan, "lab")
     require_settings(plan)
+    if plan.measure.acks is not None and network.module is None:
+        raise MethodError(
+            f"measure.acks: the lab records acknowledgements with the kernel's links only, and its links are "
+            f"{network.links} here: {choose(plan, None)[1]}"
+        )
     why = too_fine(plan, finest(network))
     if why is not None:
         raise MethodError(why)

@@ -123,6 +123,9 @@ def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
     trace = plan.measure.trace
     if trace is not None:
         yield f"trace {trace.from_ns} {trace.to_ns} {trace.max_packets}"
+    acks = plan.measure.acks
+    if acks is not None:
+        yield f"acks {acks.from_ns} {acks.to_ns} {acks.max_rows}"
     for number, link in enumerate(plan.links):
         limit = link.queue.limit
         kind = _NIC if number in nics else _QDISC if _needs_queue(plan, number) else _FIFO
@@ -134,7 +137,8 @@ def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
         yield from _losses(number, link, plan.seed)
     for number, flow in enumerate(plan.flows):
         traced = trace is not None and (not trace.flows or number in trace.flows)
-        yield f"flow {number} {flow.from_} {flow.to} {int(traced)}"
+        logged = acks is not None and (not acks.flows or number in acks.flows)
+        yield f"flow {number} {flow.from_} {flow.to} {int(traced)} {int(logged)}"
         yield f"path {number} 0 {' '.join(map(str, flow.path))}"
         if flow.reverse_path:
             yield f"path {number} 1 {' '.join(map(str, flow.reverse_path))}"
@@ -229,14 +233,24 @@ _LINK_COLUMNS = (
 )
 _DELAY_COLUMNS = ("packets", "delay_ns", "delay_min_ns", "delay_max_ns", "jitter_packets", "jitter_ns", "jitter_max_ns")
 _ROW = np.dtype([("time_ns", "<u8"), ("of", "<u4"), ("kind", "<u4"), ("values", "<u8", (12,))])
-_TABLES = (
-    ("links", "link", _LINK_COLUMNS),
-    ("drops", "link", ("flow", "packets")),
-    ("marks", "link", ("flow", "packets")),
-    ("delays", "flow", _DELAY_COLUMNS),
-    ("delay_bins", "flow", ("low_ns", "high_ns", "delay_packets", "jitter_packets")),
+_ACK_COLUMNS = (
+    *("kind", "packet", "delivered_packets", "cwnd", "ssthresh", "in_flight"),
+    *("rtt_ns", "delivery_rate_bps", "pacing_rate_bps", "ca_state"),
 )
+_TABLES = {
+    0: ("links", "link", _LINK_COLUMNS),
+    1: ("drops", "link", ("flow", "packets")),
+    2: ("marks", "link", ("flow", "packets")),
+    3: ("delays", "flow", _DELAY_COLUMNS),
+    4: ("delay_bins", "flow", ("low_ns", "high_ns", "delay_packets", "jitter_packets")),
+    8: ("acks", "flow", _ACK_COLUMNS),
+}
 """By kind of row: its table, the meaning of its number, and its values."""
+_NARROW = {
+    **dict.fromkeys(("flow", "delivered_packets", "cwnd", "ssthresh", "in_flight"), "<u4"),
+    **dict.fromkeys(("kind", "ca_state"), "<u1"),
+}
+"""Types of the columns that do not have 64 bits."""
 
 
 def frames(content: bytes, end_ns: int) -> Iterator[Frame]:
@@ -246,19 +260,20 @@ def frames(content: bytes, end_ns: int) -> Iterator[Frame]:
     """
     rows = np.frombuffer(content, _ROW, len(content) // _ROW.itemsize)
     rows = rows[rows["time_ns"] <= end_ns]
-    for kind, (table, of, names) in enumerate(_TABLES):
+    for kind, (table, of, names) in _TABLES.items():
         part = rows[rows["kind"] == kind]
         if not len(part):
             continue
-        columns = {name: np.ascontiguousarray(part["values"][:, place]) for place, name in enumerate(names)}
-        if "flow" in columns:
-            columns["flow"] = columns["flow"].astype("<u4")
+        columns = {
+            name: np.ascontiguousarray(part["values"][:, place].astype(_NARROW.get(name, "<u8"), copy=False))
+            for place, name in enumerate(names)
+        }
         yield Frame(
             table, {"time_ns": np.ascontiguousarray(part["time_ns"]), of: np.ascontiguousarray(part["of"]), **columns}
         )
 
 
-_PACKETS = range(len(_TABLES), len(_TABLES) + 3)
+_PACKETS = range(5, 8)
 """Kinds of rows of single packets, which :class:`weir._weir.RowTrace` reads."""
 _AT_ONCE = 65_536
 
