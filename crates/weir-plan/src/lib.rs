@@ -15,8 +15,8 @@ mod switch;
 mod validate;
 
 pub use flow::{
-    Ack, After, Cbr, Flow, Programs, QUIC_CONTROLS, Quic, Ready, Report, Role, Sender, Source, Stack, Tcp, Transfer,
-    Transport, Udp, VARIABLES,
+    Ack, After, Cbr, Flow, Native, Programs, QUIC_CONTROLS, Quic, Ready, Report, Role, SCTP_CONTROLS, Sender, Source,
+    Stack, Tcp, Transfer, Transport, Udp, VARIABLES,
 };
 pub use link::{Change, ChangeKind, Link};
 pub use methods::{EmulLinks, EmulOffload, EmulOptions, LabLinks, LabOptions, Methods, Offload};

@@ -58,6 +58,7 @@ __all__ = [
     "Memory",
     "Methods",
     "MixedMemory",
+    "MptcpTransport",
     "Node",
     "NodeKind",
     "Offload",
@@ -84,6 +85,7 @@ __all__ = [
     "Report",
     "Role",
     "RoundRobinArbiter",
+    "SctpTransport",
     "Sender",
     "SharedMemory",
     "SharesChange",
@@ -943,7 +945,37 @@ class QuicTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag
     """Maximum number of bytes written and not acknowledged."""
 
 
-Transport: TypeAlias = TcpTransport | UdpTransport | QuicTransport
+class MptcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag="mptcp"):
+    """Multipath TCP (RFC 8684) of a real kernel."""
+
+    cc: str
+    """Congestion control: one of the kernel's for TCP (``linux:NAME``) with MPTCP, ``sctp`` with SCTP, which has
+    one.
+    """
+    payload_bytes: UInt32
+    """Payload of a full packet: of a message with SCTP, approximately of a segment with MPTCP."""
+    receive_buffer_bytes: UInt64
+    """Maximum number of bytes received and not read."""
+    send_buffer_bytes: UInt64
+    """Maximum number of bytes written and not acknowledged."""
+
+
+class SctpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag="sctp"):
+    """SCTP (RFC 9260) of a real kernel."""
+
+    cc: str
+    """Congestion control: one of the kernel's for TCP (``linux:NAME``) with MPTCP, ``sctp`` with SCTP, which has
+    one.
+    """
+    payload_bytes: UInt32
+    """Payload of a full packet: of a message with SCTP, approximately of a segment with MPTCP."""
+    receive_buffer_bytes: UInt64
+    """Maximum number of bytes received and not read."""
+    send_buffer_bytes: UInt64
+    """Maximum number of bytes written and not acknowledged."""
+
+
+Transport: TypeAlias = TcpTransport | UdpTransport | QuicTransport | MptcpTransport | SctpTransport
 """The transport of a flow."""
 
 

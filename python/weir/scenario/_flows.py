@@ -16,6 +16,7 @@ from ._distribution import duty
 from ._lang_commands import Command, Iperf3
 from ._lang_scenario import Body
 from ._lang_web import Web
+from ._native import PROTOCOLS, Native, native_plan
 from ._network import Network, Path
 from ._quic import Quic, quic_plan
 from ._selector import Selector
@@ -70,15 +71,19 @@ class Group:
             raise self._log.error(entry.mark, f"{budget.flows} flows are too many; the limit is {MAX_FLOWS}")
         self.flows = self._place(pairs, count)
 
-    def _resolved(self, body: Body) -> Resolved | Quic:
+    def _resolved(self, body: Body) -> Resolved | Quic | Native:
         entry = self.entry
         spec = merge(body.transport, entry.transport)
-        if spec.protocol != "quic":
+        protocol = spec.protocol or "tcp"
+        if protocol == "tcp":
             return Resolved(spec, entry.mark, self._folder, self._log)
+        title = "QUIC" if protocol == "quic" else PROTOCOLS[protocol]
+        mark = spec.marks.get("protocol", entry.mark)
         if isinstance(entry, Command | Iperf3):
-            mark = spec.marks.get("protocol", entry.mark)
-            raise self._log.error(mark, "a program brings its own transport, and weir has none with QUIC for it")
-        return Quic(spec, entry, body.transport, self._log)
+            raise self._log.error(mark, f"a program brings its own transport, and weir has none with {title} for it")
+        if protocol == "quic":
+            return Quic(spec, entry, body.transport, self._log)
+        return Native(spec, entry, body.transport, self._log)
 
     @property
     def role(self) -> str:
@@ -354,6 +359,8 @@ class Group:
                 return self._udp(flow)
             case Quic() as quic:
                 return quic_plan(quic, flow.path, flow.rtt)
+            case Native() as native:
+                return native_plan(native, flow.path, flow.rtt)
             case Resolved() as tcp:
                 return tcp_plan(tcp, flow.path, flow.rtt)
 

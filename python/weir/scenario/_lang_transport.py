@@ -1,4 +1,4 @@
-"""Language definitions of transports: congestion controls and settings of TCP and QUIC."""
+"""Language definitions of transports: congestion controls and settings of TCP, QUIC, MPTCP and SCTP."""
 
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
 from __future__ import annotations
@@ -117,7 +117,7 @@ _BUFFER = AmountType("bytes", "bdp", "default")
 
 @dataclass(frozen=True, kw_only=True)
 class Transport(Spec):
-    """Settings of TCP, and of QUIC. Those of a workload entry take precedence over the scenario's."""
+    """Settings of TCP, and of other transports. Those of a workload entry take precedence over the scenario's."""
 
     protocol: str | None = key(
         Choice(
@@ -126,6 +126,8 @@ class Transport(Spec):
                 "tcp": "TCP; the default",
                 "quic": "QUIC (RFC 9000) by quinn, over UDP, for methods with a real kernel; it has `cc` (`reno`, "
                 "`cubic` or `bbr`, without options), buffers and `initial_window`",
+                "mptcp": "MPTCP (RFC 8684) of a real kernel, over one path; it has `cc` (`linux:NAME`) and buffers",
+                "sctp": "SCTP (RFC 9260) of a real kernel; it has buffers",
             },
         ),
         "Protocol that carries the data. Default: `tcp`.",

@@ -31,7 +31,7 @@ pub(super) fn check_limits(plan: &Plan, slots: Slots) -> Result<(), SimError> {
         Transport::Tcp(tcp) => tcp.mss_bytes + header_bytes(tcp.timestamps) > u32::from(u16::MAX),
         Transport::Udp(udp) => udp.payload_bytes + UDP_HEADERS > u32::from(u16::MAX),
         // The application refuses it.
-        Transport::Quic(_) => false,
+        Transport::Quic(_) | Transport::Mptcp(_) | Transport::Sctp(_) => false,
     };
     if let Some(flow) = plan.flows.iter().find(too_big) {
         return Err(SimError::Unsupported(format!("flow {}: an IP packet holds 65535 bytes at most", flow.name)));

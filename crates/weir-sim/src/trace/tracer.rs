@@ -113,7 +113,7 @@ impl Traced {
     fn new(flow: &weir_plan::Flow) -> Traced {
         let (headers, timestamps) = match &flow.transport {
             Transport::Tcp(tcp) => (header_bytes(tcp.timestamps), tcp.timestamps),
-            Transport::Udp(_) | Transport::Quic(_) => (UDP_HEADERS, false),
+            Transport::Udp(_) | Transport::Quic(_) | Transport::Mptcp(_) | Transport::Sctp(_) => (UDP_HEADERS, false),
         };
         Traced {
             headers,
