@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from weir.hosts.expectation import Probe, arrivals, delay_ns, loss_of, slack_ns
-from weir.plan import Link
+from shared import plan_of
+from weir.hosts.expectation import Probe, arrivals, delay_ns, jitter_ns, links_seen, loss_of, slack_ns
+from weir.plan import Link, typed
 
 MS = 1_000_000
 
@@ -65,6 +66,35 @@ def test_slack_is_what_delays_may_deviate() -> None:
     uniform = link(delay={**varying, "jitter_ns": 7, "normal": False})
     reorder = link(delay={"kind": "reorder", "delay_ns": MS, "extra_ns": 100, "probability": 0.1})
     assert slack_ns([link(), jitter, uniform, reorder], [0, 1, 2, 3]) == 4 * 5 + 7 + 100
+
+
+@pytest.mark.parametrize(
+    ("memory", "pause", "kept"),
+    [
+        ({"kind": "shared", "bytes": 9000, "alpha": None}, None, 9000),
+        ({"kind": "shared", "bytes": 9000, "alpha": 2.0}, None, 6000),
+        ({"kind": "partitioned", "bytes": 5000}, None, 5000),
+        ({"kind": "mixed", "reserved_bytes": 1000, "shared_bytes": 9000, "alpha": 0.5}, None, 4000),
+        ({"kind": "mixed", "reserved_bytes": 1000, "shared_bytes": 9000, "alpha": None}, (2500, 2000), 2500),
+    ],
+)
+def test_a_switch_keeps_what_its_memory_allows_one_queue(
+    memory: dict[str, Any], pause: tuple[int, int] | None, kept: int
+) -> None:
+    """The longest queue with a threshold is ``alpha`` times what it leaves free (Choudhury and Hahne, equation 1)."""
+    text = """
+title: t
+topology: {star: {hosts: 2, access: {rate: 8Mbps}, switch: fair}}
+workload: [{name: f, kind: cbr, between: [h0, h1], rate: 1Mbps, until: 1s}]
+"""
+    document = plan_of(text)
+    (switch,) = [node["switch"] for node in document["nodes"] if "switch" in node]
+    switch["memory"], switch["jitter_ns"] = memory, 7
+    switch["pause"] = pause and dict(zip(("high_bytes", "low_bytes"), pause, strict=True))
+    plan = typed(document)
+    path = plan.flows[0].path
+    assert [links_seen(plan)[number].queue.limit.bytes for number in path] == [None, kept]
+    assert jitter_ns(plan, path) == 7
 
 
 def test_losses_of_a_path() -> None:

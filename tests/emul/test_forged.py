@@ -131,6 +131,14 @@ def test_rows_of_another_plan_are_told(changed: dict[str, object], message: str)
         CHECKS(drops(**changed))
 
 
+def test_ports_of_another_plan_are_told() -> None:
+    columns = {column.name: np.zeros(1, column.type.to_pandas_dtype()) for column in TABLES["ports"].columns}
+    CHECKS(Frame("ports", columns))
+    for name in ("output", "input"):
+        with pytest.raises(FrameError, match=f"'{name}' of table 'ports' is 3"):
+            CHECKS(Frame("ports", {**columns, name: np.array([3], np.uint32)}))
+
+
 def test_samples_of_no_flow_are_told() -> None:
     """Whose window it is would be looked up in the plan."""
     columns = {

@@ -17,7 +17,7 @@ from weir.run.tables import TABLES
 KINDS = pa.array(_weir.event_kinds(), pa.string())
 NULL = np.iinfo(np.uint64).max
 NOBODY = np.iinfo(np.uint32).max
-U32 = {"flow", "transfer", "link", "cwnd", "ssthresh", "in_flight"}
+U32 = {"flow", "transfer", "link", "node", "output", "input", "cwnd", "ssthresh", "in_flight"}
 
 
 def frame(table: str, **columns: list[int]) -> Frame:
@@ -105,6 +105,9 @@ def test_what_only_some_rows_have_is_left_out() -> None:
 
 
 def test_complete_rows_pass_at_once() -> None:
+    names = {column.name: [1] for column in TABLES["ports"].columns}
+    ((table, _),) = Merger(KINDS).take(frame("ports", **names))
+    assert table == "ports"
     names = {column.name: [1] for column in TABLES["links"].columns}
     ((table, rows),) = Merger(KINDS).take(frame("links", **names))
     assert table == "links"

@@ -10,6 +10,8 @@ import pytest
 from scenario_support import plan_of
 
 from weir.methods import get as method
+from weir.methods.lab import _wire
+from weir.plan import typed
 from weir.scenario import ScenarioError, load, parse
 from weir.scenario._switch_presets import PRESETS
 
@@ -141,8 +143,14 @@ def test_a_mistake_is_reported_where_it_is(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["emul", "lab"])
-def test_other_methods_refuse_a_switch_by_its_name(name: str) -> None:
-    assert "`hub` is a switch" in str(method(name).obstacle(plan_of(star("fair"))))
+def test_links_without_a_memory_and_an_arbiter_refuse_a_switch_by_its_name(name: str) -> None:
+    netem = star("fair", flows=_FLOWS + f"\nmethods: {{{name}: {{links: netem}}}}")
+    told = str(method(name).obstacle(plan_of(netem)))
+    assert "links: netem lacks this: switch `hub`: a memory and an arbiter" in told or "sch_netem" in told
+
+
+def test_the_links_of_the_lab_leave_a_switch_to_the_emulator() -> None:
+    assert _wire.obstacle(typed(plan_of(star("fair")))) == "switch `hub`: a memory and an arbiter"
 
 
 def test_a_switch_comes_from_a_file(tmp_path: Path) -> None:

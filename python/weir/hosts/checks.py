@@ -82,7 +82,8 @@ class Checks:
 
     def _most(self) -> tuple[tuple[str, int], ...]:
         times = () if self.end_ns is None else tuple((name, self.end_ns) for name in _TIMES)
-        return (("flow", self.flows - 1), ("link", self.links - 1), ("kind", self.kinds - 1), *times)
+        links = tuple((name, self.links - 1) for name in ("link", "output", "input"))
+        return (("flow", self.flows - 1), *links, ("kind", self.kinds - 1), *times)
 
     def _require(self, frame: Frame, name: str, most: int) -> None:
         values = frame.columns.get(name)

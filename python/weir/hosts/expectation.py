@@ -11,10 +11,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from weir.hosts.impairments import delay_model, loss_model
-from weir.plan import Limit, Link, wire_bytes
+from msgspec.structs import replace
 
-__all__ = ["Loss", "Probe", "arrivals", "delay_ns", "loss_of", "slack_ns"]
+from weir.hosts.impairments import delay_model, loss_model
+from weir.plan import DroptailQueue, Limit, Link, MixedMemory, PartitionedMemory, Plan, Switch, wire_bytes
+
+__all__ = ["Loss", "Probe", "arrivals", "delay_ns", "jitter_ns", "links_seen", "loss_of", "slack_ns"]
 
 _S = 1_000_000_000
 
@@ -83,6 +85,34 @@ def _fits(limit: Limit, state: _Transmitter, wire: int) -> bool:
     return limit.packets is None or len(state.waiting) < limit.packets
 
 
+def links_seen(plan: Plan) -> list[Link]:
+    """The links of ``plan``; one that leaves a switch has the queue that the memory keeps for packets of one input."""
+    return [_seen(link, plan.nodes[link.from_].switch) for link in plan.links]
+
+
+def _seen(link: Link, switch: Switch | None) -> Link:
+    if switch is None:
+        return link
+    return replace(link, queue=DroptailQueue(limit=Limit(bytes=_kept_bytes(switch))))
+
+
+def _kept_bytes(switch: Switch) -> int:
+    """Bytes that one queue of the memory holds while all others are empty, and no sender is paused."""
+    match switch.memory:
+        case PartitionedMemory(bytes=bytes_):
+            kept = bytes_
+        case MixedMemory(reserved_bytes=reserved, shared_bytes=shared, alpha=alpha):
+            kept = reserved + _share(shared, alpha)
+        case shared_memory:
+            kept = _share(shared_memory.bytes, shared_memory.alpha)
+    return kept if switch.pause is None else min(kept, switch.pause.high_bytes)
+
+
+def _share(bytes_: int, alpha: float | None) -> int:
+    """Where a queue is as long as ``alpha`` times what it leaves free."""
+    return bytes_ if alpha is None else int(bytes_ * alpha / (1 + alpha))
+
+
 def delay_ns(links: Sequence[Link], path: Sequence[int], size_bytes: int) -> int:
     """Time of a packet of ``size_bytes`` through the empty links of ``path``."""
     (arrival,) = arrivals(links, [Probe(0, tuple(path), size_bytes)])
@@ -94,6 +124,12 @@ def slack_ns(links: Sequence[Link], path: Sequence[int]) -> int:
     """Random deviation of the delay lines of ``path``: four standard deviations, or the maximum."""
     delays = (links[link].delay for link in path)
     return sum(delay_model(delay).spread_ns(delay) for delay in delays)
+
+
+def jitter_ns(plan: Plan, path: Sequence[int]) -> int:
+    """The longest time that a packet spends in the fabrics of the switches of ``path``."""
+    switches = (plan.nodes[plan.links[link].from_].switch for link in path)
+    return sum(switch.jitter_ns for switch in switches if switch is not None)
 
 
 @dataclass(frozen=True)

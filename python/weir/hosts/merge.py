@@ -1,7 +1,7 @@
 """Merges the observations of a run's processes: the sending ends, the receiving ends, the network.
 
-Pure: tables in, tables out. Rows of ``samples``, ``probes``, ``links`` and delays arrive complete and pass at once.
-``goodput``, ``flows`` and ``events`` need several processes and are made when all have ended.
+Pure: tables in, tables out. Rows of ``samples``, ``probes``, ``links``, ``ports`` and delays arrive complete and pass
+at once. ``goodput``, ``flows`` and ``events`` need several processes and are made when all have ended.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Columns = Mapping[str, Array]
 _NOBODY = np.iinfo(np.uint32).max
 """The flow of a packet that belongs to none."""
 
-_PASSED = frozenset({"samples", "links", "classes", "goodput", "delays", "delay_bins", "probes"})
+_PASSED = frozenset({"samples", "links", "classes", "ports", "goodput", "delays", "delay_bins", "probes"})
 _PARTS: dict[str, Mapping[str, str]] = {
     "flows": {},
     "events": {},

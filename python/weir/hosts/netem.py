@@ -116,6 +116,8 @@ def obstacle(plan: Plan) -> str | None:
         return "measure.trace: a trace of single packets"
     if plan.measure.delay_ns:
         return "measure.delay: the time that single packets take"
+    if (switch := wiring.switch_of(plan)) is not None:
+        return switch
     found = ((plan.links[number], _link_obstacle(plan.links[number])) for number in sorted(_used(plan)))
     return next((f"link {link.name}: {what}" for link, what in found if what), None)
 

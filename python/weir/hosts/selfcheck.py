@@ -12,11 +12,12 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from weir import queues
 from weir._errors import MethodError
-from weir.hosts.expectation import Loss, Probe, arrivals, delay_ns, loss_of, slack_ns
+from weir.hosts.expectation import Loss, Probe, arrivals, delay_ns, jitter_ns, links_seen, loss_of, slack_ns
 from weir.hosts.probes import Endpoint, Probes, Train
 from weir.hosts.wiring import Wiring
 from weir.plan import (
@@ -130,9 +131,13 @@ class SelfCheck:
         """The record for the run."""
         return {"checks": [asdict(check) | {"passed": check.passed} for check in self.checks], "notes": self.notes}
 
-    @property
+    @cached_property
     def _links(self) -> Sequence[Link]:
-        return self.plan.links
+        return links_seen(self.plan)
+
+    def _slack_ns(self, path: Path) -> int:
+        """Random deviation of the time that a packet takes on ``path``."""
+        return slack_ns(self._links, path) + jitter_ns(self.plan, path)
 
     def _repeat(self, measure: Callable[..., Iterable[Check]], *about: object) -> None:
         """Repeats ``measure(*about)`` until everything agrees; keeps that result.
@@ -196,7 +201,7 @@ class SelfCheck:
 
     def _await(self, expected: Sequence[int | None]) -> None:
         due = [at for at in expected if at is not None]
-        last_s = max(due, default=0) / 1e9 + max(slack_ns(self._links, r.path) for r in self._routes()) / 1e9
+        last_s = max(due, default=0) / 1e9 + max(self._slack_ns(r.path) for r in self._routes()) / 1e9
         while time.time() < last_s + _LINGER_S and not (time.time() > last_s and self._probes.count >= len(due)):
             time.sleep(0.002)
 
@@ -216,7 +221,7 @@ class SelfCheck:
             paths = [path for path in (flow.path, flow.reverse_path) if path]
             expected = sum(delay_ns(self._links, path, _SMALL) for path in paths)
             off = sum(late[path] for path in paths)
-            slack = sum(slack_ns(self._links, path) for path in paths)
+            slack = sum(self._slack_ns(path) for path in paths)
             slack += sum(self.late_ns.get(link, 0) for path in paths for link in path)
             hosts = f"{self.wiring.host(flow.from_).name} - {self.wiring.host(flow.to).name}"
             what = "round-trip time" if len(paths) > 1 else "delay"
@@ -231,7 +236,7 @@ class SelfCheck:
         slowest = bottleneck(self.plan, route.path)
         size = min(self._links[link].mtu_bytes for link in route.path)
         count = self._train_length(route, size, slowest)
-        if count < 8 or slack_ns(self._links, route.path):
+        if count < 8 or self._slack_ns(route.path):
             self._note(f"rate of {route.name}: not checked, its queues are too short for a train or its delay varies")
             return
         seen = self._send([(route, self._train(route, 0, n, size)) for n in _chunks(count, size)])
@@ -300,6 +305,9 @@ class SelfCheck:
     def _queue(self, link: int) -> Iterator[Check]:
         """A burst from enough hosts to overfill the queue of ``link``."""
         facts = self._links[link]
+        if self.plan.nodes[facts.from_].switch is not None:
+            self._note(f"queue of {facts.name}: not checked, its packets wait in the memory of a switch")
+            return
         if not queues.of(facts.queue).plain:
             self._note(f"queue of {facts.name}: not checked, {kind_of(facts.queue)} drops before it is full")
             return

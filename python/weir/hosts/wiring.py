@@ -39,8 +39,8 @@ __all__ = [
     "card",
     "mtu",
     "refuse_other_stacks",
-    "refuse_switches",
     "route_options",
+    "switch_of",
     "switches",
     "sysctl",
     "wire",
@@ -134,7 +134,6 @@ def wire(plan: Plan, tag: str, *, alone: bool = False) -> Wiring:
             asks for a setting that no Linux has.
     """
     refuse_other_stacks(plan)
-    refuse_switches(plan)
     nodes = sorted({node for flow in plan.flows for node in (flow.from_, flow.to)})
     hosts = tuple(_host(plan, node, tag) for node in nodes)
     connection = switches(plan)
@@ -363,18 +362,14 @@ def _route(host: Host, peer: Host, words: Sequence[str]) -> Command:
     return ("ip", "-n", host.namespace, "route", "add", f"{peer.address}/32", "dev", host.device, *words)
 
 
-def refuse_switches(plan: Plan) -> None:
-    """Raises WiringError if the plan has a switch: no other method than the simulator has its memory and arbiters."""
-    found = [node.name for node in plan.nodes if node.switch is not None]
-    if found:
-        raise WiringError(
-            f"switch: `{found[0]}` is a switch with a memory and an arbiter; of the methods only `sim` has those "
-            "(`weir emulate --switch` puts one between interfaces)"
-        )
+def switch_of(plan: Plan) -> str | None:
+    """The first switch of ``plan``, in words, for links that have no memory and arbiter; ``None`` without one."""
+    found = next((node.name for node in plan.nodes if node.switch is not None), None)
+    return None if found is None else f"switch `{found}`: a memory and an arbiter"
 
 
 def refuse_other_stacks(plan: Plan) -> None:
-    """Raises WiringError if a flow asks for an outdated TCP, or for one that is too new."""
+    """Raises WiringError if a flow asks for a TCP that no kernel of today has."""
     old = [flow.name for flow, tcp in tcp_flows(plan) if tcp.stack != "linux"]
     if old:
         few = ", ".join(old[:3]) + (", ..." if len(old) > 3 else "")

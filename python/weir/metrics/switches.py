@@ -1,7 +1,7 @@
 """Switches: what an output port gives to the flows of each input port.
 
 ``port.rate``, ``port.ratio`` and ``port.lost`` are computed at the hosts, so that every method has them. The others
-read table ``ports``, of the simulator: a flow has the values of the input port by which it enters the first switch of
+read table ``ports``: a flow has the values of the input port by which it enters the first switch of
 its path, for the output port by which it leaves; flows that share both share the values. A flow without a switch has
 none.
 """

@@ -146,7 +146,7 @@ class CellData:
         if self.plan.interval_ns("ports") == 0:
             raise MetricError("is computed from table 'ports', which this run did not record (set `measure.links`)")
         if not self.cell.has("ports"):
-            raise MetricError("is computed from table 'ports', which only the simulator writes, of plans with a switch")
+            raise MetricError("is computed from table 'ports', which methods write of plans with a switch")
         return self._all("ports", "time_ns")
 
     @cached_property

@@ -3,7 +3,8 @@
 use weir_emu::frame::{Frame, Link as Layer};
 use weir_emu::{Directory, Network, Options};
 use weir_plan::{
-    Arbiter, Cbr, Forwarding, Memory, Node, NodeKind, Pause, Plan, Role, Source, Switch, Trace, Transport, Udp,
+    Arbiter, Cbr, Forwarding, Hold, Memory, Node, NodeKind, Pause, Plan, Role, Source, Switch, Trace, Transport, Udp,
+    Weight,
 };
 use weir_units::{Dur, Time};
 
@@ -68,6 +69,19 @@ fn each_arbiter_forwards_the_same_packets_as_in_the_simulator() {
         [Arbiter::Fifo, Arbiter::RoundRobin, Arbiter::Islip { iterations: 1 }, Arbiter::Pim { iterations: 2 }]
     {
         compare(&contended(switch(arbiter)));
+    }
+}
+
+#[test]
+fn weights_and_times_of_service_are_those_of_the_simulator() {
+    let weights = vec![Weight { link: 0, weight: 3 }, Weight { link: 4, weight: 2 }];
+    compare(&contended(switch(Arbiter::Weighted { weights })));
+    for hold in [
+        Hold::Fixed { mean_ns: 7_000_003 },
+        Hold::Exponential { mean_ns: 11_000_001 },
+        Hold::Pareto { mean_ns: 5_000_003, shape: 1.5 },
+    ] {
+        compare(&contended(switch(Arbiter::Bursty { hold })));
     }
 }
 

@@ -9,7 +9,7 @@ from weir import cc
 from weir.deploy import Change, route, sysctl
 from weir.hosts import ends
 from weir.hosts.programs import require_settings
-from weir.hosts.wiring import WiringError, refuse_other_stacks, refuse_switches, route_options, switches
+from weir.hosts.wiring import WiringError, refuse_other_stacks, route_options, switch_of, switches
 from weir.inventory import Inventory
 from weir.methods import MethodError
 from weir.plan import CommandSource, Plan, tcp_flows
@@ -42,7 +42,6 @@ def obstacle(plan: Plan, inventory: Inventory) -> str | None:
     """Why ``plan`` cannot be executed by machines with the network of ``inventory``; ``None`` if it can."""
     try:
         refuse_other_stacks(plan)
-        refuse_switches(plan)
         switches(plan)
         route_options(plan)
         require_settings(plan)
@@ -50,6 +49,11 @@ def obstacle(plan: Plan, inventory: Inventory) -> str | None:
         return str(error)
     if not plan.flows:
         return "the plan has no flow"
+    if (switch := switch_of(plan)) is not None:
+        return (
+            f"{switch}: this method lacks those; `sim`, `emul` and `lab` have them "
+            "(`weir emulate --switch` puts a switch between interfaces)"
+        )
     if (why := cc.no_kernel(plan)) is not None:
         return why
     if inventory.network == "emulated" and inventory.emulator is None and (why := ends.obstacle(plan)) is not None:

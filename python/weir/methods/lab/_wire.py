@@ -16,7 +16,7 @@ import numpy as np
 from weir.hosts import qdiscs
 from weir.hosts.impairments import delay_model, loss_model
 from weir.hosts.messages import Frame
-from weir.hosts.wiring import Host, Wiring
+from weir.hosts.wiring import Host, Wiring, switch_of
 from weir.plan import (
     ChangeKind,
     DelayChange,
@@ -56,6 +56,8 @@ def obstacle(plan: Plan) -> str | None:
         return f"more than {_MAX_LINKS} links or {_MAX_FLOWS} flows"
     if any(len(path) > _MAX_HOPS for flow in plan.flows for path in (flow.path, flow.reverse_path)):
         return f"a path of more than {_MAX_HOPS} links"
+    if (switch := switch_of(plan)) is not None:
+        return switch
     first = _first_links(plan)
     for node, links in first.items():
         if len(links) > 1:
