@@ -22,6 +22,7 @@ WRITTEN = {
     "red": "{red: {size: 100packets, min: 10packets, max: 30packets, gentle: false, weight: 0.001953125, ecn: true}}",
     "codel": "{codel: {ecn: true}}",
     "fq_codel": "{fq_codel: {ecn: true}}",
+    "sfq": "{sfq: {size: 100packets}}",
     "pie": "{pie: {ecn: true}}",
     "prio": "{prio: {classes: {af: {dscp: af11, queue: 100packets}, be: {queue: 100packets}}}}",
     "drr": "{drr: {classes: {af: {dscp: af11, quantum: 9kB, queue: 100packets}, be: {queue: 100packets}}}}",

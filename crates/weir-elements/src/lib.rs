@@ -72,6 +72,7 @@ mod rcp;
 mod red;
 mod registry;
 mod ring;
+mod sfq;
 mod step;
 mod tbf;
 #[cfg(test)]

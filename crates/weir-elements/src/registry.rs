@@ -22,6 +22,7 @@ queues! {
     at departure {
         Codel = codel::CodelQueue;
         FqCodel = fq_codel::FqCodelQueue;
+        Sfq = sfq::SfqQueue;
         Pie = pie::PieQueue;
         Dualpi2 = dualpi2::DualPi2Queue;
         Xcp = xcp::XcpQueue;

@@ -37,6 +37,7 @@ QUEUES: dict[str, str] = {
     "red": "weir.queues.red:Red",
     "codel": "weir.queues.codel:Codel",
     "fq_codel": "weir.queues.fq_codel:FqCodel",
+    "sfq": "weir.queues.sfq:Sfq",
     "pie": "weir.queues.pie:Pie",
     "step": "weir.queues.step:Step",
     "wrr": "weir.queues.wrr:Wrr",
