@@ -85,6 +85,7 @@ __all__ = [
     "Role",
     "RoundRobinArbiter",
     "Sender",
+    "SfqQueue",
     "SharedMemory",
     "SharesChange",
     "Source",
@@ -522,6 +523,23 @@ class FqCodelQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fq_
     """Bytes a flow may send a round."""
 
 
+class SfqQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="sfq"):
+    """Stochastic fairness queueing (McKenney 1990)."""
+
+    buckets: UInt32
+    """Number of hash buckets."""
+    depth_packets: UInt32
+    """Most packets of a flow; a packet beyond is dropped."""
+    flows: UInt32
+    """Most flows with packets; a packet of another one is dropped."""
+    limit: Limit
+    """Hard limit over all flows; the longest one loses its last packet."""
+    perturb_ns: UInt64 = 0
+    """Time after which the hash gets another salt; 0: never."""
+    quantum_bytes: UInt32
+    """Bytes on the wire a flow may send a turn."""
+
+
 class PieQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pie"):
     """Proportional integral controller enhanced (RFC 8033)."""
 
@@ -696,6 +714,7 @@ Queue: TypeAlias = (
     | StepQueue
     | CodelQueue
     | FqCodelQueue
+    | SfqQueue
     | PieQueue
     | Dualpi2Queue
     | XcpQueue
@@ -890,6 +909,10 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     """
     ecn: bool
     """Explicit congestion notification (RFC 3168)."""
+    initial_ssthresh: UInt32 = 0
+    """Slow-start threshold of a new connection, in segments, as Linux takes it from the metrics of a route. 0:
+    none.
+    """
     initial_window: UInt32
     """Initial window, in segments."""
     mss_bytes: UInt32
