@@ -1,15 +1,17 @@
-"""A real switch between interfaces: a Linux bridge in network namespaces, whose ports have a rate and a buffer."""
+"""Real switches between interfaces: a Linux bridge and Open vSwitch, whose ports have a rate and a buffer."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -29,38 +31,45 @@ def _ip(*words: str) -> bool:
     return subprocess.run(["ip", *words], capture_output=True, check=False).returncode == 0
 
 
-@pytest.fixture(scope="module")
-def interfaces() -> Iterator[list[str]]:
-    """Three namespaces with an interface each, behind a bridge in a fourth one."""
+@contextlib.contextmanager
+def hosts_of_a_switch(tag: str) -> Iterator[tuple[str, list[str]]]:
+    """Three namespaces with an interface each, whose other ends are in a fourth one: that one, and the interfaces.
+
+    The other ends ``p0`` to ``p2`` have the rate and the buffer of the ports.
+    """
     if os.geteuid() != 0:
         pytest.skip("needs root for network namespaces")
-    tag = f"wsw{os.getpid()}"
     spaces = [f"{tag}-{name}" for name in ("sw", "h0", "h1", "h2")]
     with contextlib.ExitStack() as stack:
         for space in spaces:
             if not _ip("netns", "add", space):
                 pytest.skip("this machine has no network namespaces")
             stack.callback(_ip, "netns", "del", space)
-        bridge = spaces[0]
-        if not _ip("-n", bridge, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0"):
-            pytest.skip("this kernel has no bridges")
-        _ip("-n", bridge, "link", "set", "br0", "up")
         for number, space in enumerate(spaces[1:]):
-            end = ["peer", "name", f"p{number}", "netns", bridge]
+            end = ["peer", "name", f"p{number}", "netns", spaces[0]]
             if not _ip("-n", space, "link", "add", "eth0", "type", "veth", *end):
                 pytest.skip("this kernel has no veth devices")
-            for where, device in ((space, "eth0"), (bridge, f"p{number}")):
+            for where, device in ((space, "eth0"), (spaces[0], f"p{number}")):
                 quiet = ["ip", "netns", "exec", where, "sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"]
                 subprocess.run(quiet, check=False, capture_output=True)
                 _ip("-n", where, "link", "set", device, "up")
-            _ip("-n", bridge, "link", "set", f"p{number}", "master", "br0")
             shaper = ["tbf", "rate", f"{RATE}bit", "burst", "1600", "limit", str(LIMIT)]
-            done = subprocess.run(
-                ["tc", "-n", bridge, "qdisc", "add", "dev", f"p{number}", "root", *shaper], check=False
-            )
-            if done.returncode:
+            add = ["tc", "-n", spaces[0], "qdisc", "add", "dev", f"p{number}", "root", *shaper]
+            if subprocess.run(add, check=False).returncode:
                 pytest.skip("this kernel has no token bucket filter")
-        yield [f"{space}/eth0" for space in spaces[1:]]
+        yield spaces[0], [f"{space}/eth0" for space in spaces[1:]]
+
+
+@pytest.fixture(scope="module")
+def interfaces() -> Iterator[list[str]]:
+    """Interfaces of hosts behind a bridge."""
+    with hosts_of_a_switch(f"wsw{os.getpid()}") as (space, names):
+        if not _ip("-n", space, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0"):
+            pytest.skip("this kernel has no bridges")
+        _ip("-n", space, "link", "set", "br0", "up")
+        for number in range(len(names)):
+            _ip("-n", space, "link", "set", f"p{number}", "master", "br0")
+        yield names
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +144,62 @@ def test_the_command_says_how_exact_the_senders_were(
     assert said["accuracy"]["achieved"] == pytest.approx(1.0, abs=0.1)
     assert said["name"].startswith("between-")
     assert (tmp_path / "switch.yaml").exists()
+
+
+# Open vSwitch --------------------------------------------------------------------------------------------------------
+
+_OVS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl")
+
+
+@pytest.fixture
+def vswitch(tmp_path: Path) -> Iterator[list[str]]:
+    """Interfaces of hosts behind Open vSwitch, which forwards in its own process, without a module of the kernel."""
+    missing = [name for name in _OVS if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"Open vSwitch is not installed: {', '.join(missing)} (Debian: openvswitch-switch)")
+    with contextlib.ExitStack() as stack:
+        space, names = stack.enter_context(hosts_of_a_switch(f"wov{os.getpid()}"))
+        database, remote = tmp_path / "conf.db", f"unix:{tmp_path}/db.sock"
+        variables = {name: str(tmp_path) for name in ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR")}
+        inside = ["ip", "netns", "exec", space, "env", *(f"{name}={value}" for name, value in variables.items())]
+        subprocess.run([*inside, "ovsdb-tool", "create", str(database)], check=True, capture_output=True)
+        for words in (["ovsdb-server", str(database), f"--remote=p{remote}"], ["ovs-vswitchd", remote]):
+            with (tmp_path / f"{words[0]}.said").open("wb") as said:
+                process = subprocess.Popen([*inside, *words], stdout=said, stderr=said)
+            stack.callback(_end, process)
+        ports = [word for number in range(len(names)) for word in ("--", "add-port", "br0", f"p{number}")]
+        vsctl = [*inside, "ovs-vsctl", f"--db={remote}", "--timeout=30", "--retry"]
+        bridge = ["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"]
+        done = subprocess.run([*vsctl, *bridge, *ports], capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = (tmp_path / "ovs-vswitchd.said").read_text()[-2000:]
+            pytest.skip(f"Open vSwitch does not start here: {done.stderr.strip()} {said}")
+        yield names
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def test_a_port_of_open_vswitch_passes_slow_streams_and_is_no_faster_than_its_rate(vswitch: list[str]) -> None:
+    """Two trials: a whole characterisation takes minutes where the switch's process competes for processors."""
+    rig = BetweenRig(vswitch, RATE, _ETHERNET)
+    slow = programme.pair(rig, 0.1, 0.1, 300_000_000, 100_000_000)
+    seen = rig.observe(Trial(slow.streams, slow.end_ns))
+    for sent, received in zip(seen.sent, seen.received, strict=True):
+        came = received >= 0
+        assert len(sent) > 100
+        assert came.mean() > 0.9
+        assert (received[came] >= sent[came]).mean() > 0.99
+    fast = programme.pair(rig, 1.0, 1.0, 300_000_000, 100_000_000)
+    seen = rig.observe(Trial(fast.streams, fast.end_ns))
+    times = np.sort(np.concatenate([received[received >= 0] for received in seen.received]))
+    packet = fast.streams[0].ip_bytes + _ETHERNET
+    passed = len(times) * packet - LIMIT  # receivers may wait for a processor as long as the buffer lasts
+    assert len(times) > 100
+    assert passed * 8e9 / (times[-1] - times[0]) < 1.05 * RATE

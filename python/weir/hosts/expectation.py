@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from weir.hosts.impairments import delay_model, loss_model
-from weir.plan import DroptailQueue, Limit, Link, MixedMemory, PartitionedMemory, Plan, Switch, wire_bytes
+from weir.plan import Limit, Link, MixedMemory, PartitionedMemory, Plan, Switch, wire_bytes
 
 __all__ = ["Loss", "Probe", "arrivals", "delay_ns", "jitter_ns", "links_seen", "loss_of", "slack_ns"]
 
@@ -93,7 +93,7 @@ def links_seen(plan: Plan) -> list[Link]:
 def _seen(link: Link, switch: Switch | None) -> Link:
     if switch is None:
         return link
-    return replace(link, queue=DroptailQueue(limit=Limit(bytes=_kept_bytes(switch))))
+    return replace(link, queue=replace(link.queue, limit=Limit(bytes=_kept_bytes(switch))))
 
 
 def _kept_bytes(switch: Switch) -> int:
