@@ -19,7 +19,7 @@ mod sender;
 pub use packet::{Ack, PlainAck, SackBlocks, Segment, timestamp};
 pub use ranges::{Range, Ranges};
 pub use receiver::{Arrival, Feedback, Receiver};
-pub use sender::{Counters, Notice, Sender, Transmit};
+pub use sender::{Counters, Notice, Sender, Train, Transmit};
 
 /// Bytes of IPv4 and TCP headers of a data segment or a pure ACK without SACK blocks.
 pub const fn header_bytes(timestamps: bool) -> u32 {

@@ -128,10 +128,11 @@ proptest! {
     }
 }
 
-/// What a plain segment or acknowledgement does is what it does when it is treated as any other.
+/// What a plain segment or acknowledgement does is what it does when it is treated as any other. A train is what single
+/// segments are.
 #[test]
 fn plain_packets_have_the_effects_of_any_other() {
-    let seen = Cell::new([(0, 0); 2]);
+    let (seen, trains) = (Cell::new([(0, 0); 2]), Cell::new((0, 0)));
     let cases = ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() };
     let outcome = TestRunner::new(cases).run(&config(), |mut config| {
         config.impairments.loss /= 4;
@@ -140,12 +141,14 @@ fn plain_packets_have_the_effects_of_any_other() {
         let of_stack = &mut sums[usize::from(config.tcp.stack != Stack::Linux)];
         *of_stack = (of_stack.0 + outcome.plain.0, of_stack.1 + outcome.plain.1);
         seen.set(sums);
+        trains.set((trains.get().0 + outcome.trains.0, trains.get().1 + outcome.trains.1));
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
     for (stack, (data, acks)) in ["linux", "linux-2.6"].iter().zip(seen.get()) {
         assert!(data > 1000 && acks > 1000, "{stack}: only {data} plain segments and {acks} plain acknowledgements");
     }
+    assert!(trains.get().0 > 100 && trains.get().1 > 100, "hardly any train: {:?}", trains.get());
 }
 
 /// Long transfers in the regime of the papers: a window of hundreds of segments with bursts of losses.

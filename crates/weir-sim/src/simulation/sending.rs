@@ -1,7 +1,7 @@
 //! Sending: what a flow's sender transmits, as far as window, host and first link permit.
 
 use weir_links::{Calendar, Link};
-use weir_tcp::{Sender, Transmit};
+use weir_tcp::{Sender, Train, Transmit};
 use weir_units::Time;
 
 use super::{Simulation, Statistics};
@@ -105,7 +105,7 @@ impl<'a> Sending<'a> {
     #[inline]
     fn send_train(&mut self, now: Time) -> bool {
         let Connection { sender, full_bytes, .. } = &mut *self.connection;
-        let Some((segment, most)) = sender.train(now) else { return false };
+        let Some(Train { first: segment, segments: most, fills_window }) = sender.train(now) else { return false };
         let mut room = self.local.room(self.local_limited, sender, now, self.wake);
         if most == 0 || !room.is_left() {
             return false;
@@ -131,7 +131,7 @@ impl<'a> Sending<'a> {
         self.statistics.packets += u64::from(sent);
         self.statistics.unsent += if at > self.end { u64::from(sent) } else { 0 };
         sender.sent_train(now, u64::from(sent));
-        let fills_window = u64::from(sent) == most && has_room;
+        let fills_window = fills_window && u64::from(sent) == most && has_room;
         if fills_window {
             sender.window_is_full(now);
         }

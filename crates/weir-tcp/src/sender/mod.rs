@@ -43,6 +43,17 @@ pub enum Transmit {
     Data(Segment),
 }
 
+/// New, full segments without flags, to be sent at one instant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Train {
+    /// The first of them.
+    pub first: Segment,
+    /// Their number; it may be 0.
+    pub segments: u64,
+    /// Whether they fill the congestion window; else data or buffers end the train.
+    pub fills_window: bool,
+}
+
 /// An event for the run's tables, drained by [`Sender::take_notices`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {

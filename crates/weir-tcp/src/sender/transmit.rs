@@ -4,7 +4,7 @@ use weir_cc::CaEvent;
 use weir_units::{Dur, Time};
 
 use super::scoreboard::{self, EVER_RETRANS, RETRANS, SACKED};
-use super::{Forced, Phase, Sender, Transmit};
+use super::{Forced, Phase, Sender, Train, Transmit};
 use crate::packet::{Segment, timestamp};
 
 const PACING_RATIO_SLOW_START: u64 = 200;
@@ -51,25 +51,32 @@ impl Sender {
         Some(Transmit::Data(segment))
     }
 
-    /// A train of new, full segments without flags that [`Sender::poll_transmit`] would yield now one by one: its first
-    /// segment and their number. No train while there is anything else to send or to do for each segment.
+    /// A train of new, full segments without flags that [`Sender::poll_transmit`] would yield now one by one. No train while
+    /// there is anything else to send or to do for each segment.
     #[inline]
-    pub fn train(&self, now: Time) -> Option<(Segment, u64)> {
+    pub fn train(&self, now: Time) -> Option<Train> {
         let sock = &self.cc.sock;
         let calm = self.phase == Phase::Established && self.forced.is_none() && sock.lost_out == 0;
         let flight = self.board.outstanding() > 0 && !self.cwr_pending;
         if !calm || !flight || self.is_paced() || self.cc.needs_samples() {
             return None;
         }
-        let segments = u64::from(sock.snd_cwnd.saturating_sub(self.in_flight()));
-        let bytes = segments * u64::from(self.mss);
-        let window = self.send_buffer.min(self.peer_buffer);
+        let room = u64::from(sock.snd_cwnd.saturating_sub(self.in_flight()));
+        let bytes = room * u64::from(self.mss);
+        let (unsent, window) = (self.written_bytes - self.next_bytes, self.send_buffer.min(self.peer_buffer));
         // The last segment of the data has a flag.
-        if self.written_bytes - self.next_bytes <= bytes || self.next_bytes - self.una_bytes + bytes > window {
-            return None;
-        }
+        let fills_window = unsent > bytes && self.next_bytes - self.una_bytes + bytes <= window;
+        let segments = if fills_window { room } else { self.plain_segments(unsent, window) };
         let (seq, len, tsval) = (self.board.next, self.mss, timestamp(now));
-        Some((Segment { seq, len, retransmission: false, cwr: false, push: false, tsval }, segments))
+        let first = Segment { seq, len, retransmission: false, cwr: false, push: false, tsval };
+        Some(Train { first, segments, fills_window })
+    }
+
+    /// The new, full segments without flags that data and buffers permit.
+    #[inline(never)]
+    fn plain_segments(&self, unsent: u64, window: u64) -> u64 {
+        let free = window - (self.next_bytes - self.una_bytes);
+        unsent.saturating_sub(1).min(free) / u64::from(self.mss)
     }
 
     /// The first `segments` segments of [`Sender::train`] are sent.

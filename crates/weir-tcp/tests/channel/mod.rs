@@ -34,6 +34,8 @@ pub struct Outcome {
     pub probes: u64,
     /// Segments and acknowledgements that were plain, and had the effects of any other; only if they are compared.
     pub plain: (u64, u64),
+    /// Trains that filled the window, and those that data or buffers ended; only if they are compared.
+    pub trains: (u64, u64),
 }
 
 #[derive(Clone, Debug)]
@@ -73,7 +75,7 @@ impl Random {
 /// Compares all fields.
 fn same(what: &str, left: &impl std::fmt::Debug, right: &impl std::fmt::Debug) -> Result<(), String> {
     let (left, right) = (format!("{left:?}"), format!("{right:?}"));
-    if left == right { Ok(()) } else { Err(format!("the {what} of a plain packet differs: {left} and {right}")) }
+    if left == right { Ok(()) } else { Err(format!("the {what} differs: {left} and {right}")) }
 }
 
 #[derive(Clone, Copy)]
@@ -248,8 +250,8 @@ impl Connection {
         let short = short.map(|PlainAck { ack, echo, tsecr }| Ack { ack, echo, tsecr, ..Ack::default() });
         let ack = self.receiver.on_data(self.now, arrival);
         self.outcome.plain.0 += 1;
-        same("acknowledgement", &short, &ack)?;
-        same("receiver", &other, &self.receiver)?;
+        same("acknowledgement of a plain segment", &short, &ack)?;
+        same("receiver after a plain segment", &other, &self.receiver)?;
         Ok(ack)
     }
 
@@ -260,7 +262,7 @@ impl Connection {
         let Some(mut other) = before.filter(|_| ack.sack.is_empty() && ack.echo == 0) else { return Ok(()) };
         if other.on_plain_ack(self.now, ack.ack as u32) {
             self.outcome.plain.1 += 1;
-            same("sender", &other, &self.sender)?;
+            same("sender after a plain acknowledgement", &other, &self.sender)?;
         }
         Ok(())
     }
@@ -281,6 +283,9 @@ impl Connection {
             *forced += u32::from(matches!(notice, Notice::Tlp | Notice::Rto(_)));
             *probes += u64::from(notice == Notice::Tlp);
         });
+        if self.compares {
+            self.compare_train()?;
+        }
         loop {
             if self.random.happens(self.config.impairments.blocked) {
                 self.sender.transmit_blocked(self.now);
@@ -304,6 +309,25 @@ impl Connection {
             self.check(&format!("after {transmit:?}"))?;
         }
         self.check("when it had nothing to send")
+    }
+
+    /// Sends a train, if there is one, at once and by single segments.
+    fn compare_train(&mut self) -> Result<(), String> {
+        let Some(train) = self.sender.train(self.now).filter(|train| train.segments > 0) else { return Ok(()) };
+        let (mut whole, mut single) = (self.sender.clone(), self.sender.clone());
+        whole.sent_train(self.now, train.segments);
+        for place in 0..train.segments {
+            let expected = Segment { seq: train.first.seq + place, ..train.first };
+            same("segment", &single.poll_transmit(self.now), &Some(Transmit::Data(expected)))?;
+        }
+        if train.fills_window {
+            self.outcome.trains.0 += 1;
+            whole.window_is_full(self.now);
+            same("segment in a full window", &single.poll_transmit(self.now), &None::<Transmit>)?;
+        } else {
+            self.outcome.trains.1 += 1;
+        }
+        same("sender after a train", &whole, &single)
     }
 
     fn check(&self, when: &str) -> Result<(), String> {
