@@ -98,3 +98,22 @@ def test_without_a_size_table_the_lab_takes_the_emulator(kernel: Kernel) -> None
     text = _SCENARIO.format(queue=QUEUES["drr"]).replace("links: netem", "links: auto")
     sink, _ = execute("lab", plan_of(text.replace("duration: 4s", "duration: 500ms")))
     assert "which needs the sizes of packets on the wire" in sink.text("lab.json")
+
+
+def test_flows_of_sfq_have_the_rates_of_the_simulator(kernel: Kernel) -> None:
+    """The loads ask for 10, 90 and 90 % of the link: the first gets what it asks for, the others half of the rest."""
+    plan = plan_of(_SCENARIO.format(queue="{sfq: {size: 60packets}}"))
+    rates = [_goodputs(execute(method, plan)[0], len(plan["flows"])) for method in ("lab", "sim")]
+    lab, sim = rates
+    assert sum(sim) > 0.85 * 20e6 / 8, "the link is full"
+    assert lab == pytest.approx(sim, rel=0.01)
+    assert sim[1] == pytest.approx(sim[2], rel=0.05)
+
+
+def _goodputs(sink: Memory, flows: int) -> list[float]:
+    """Bytes of each flow that arrive in a second."""
+    rows, found = sink.columns("goodput"), [0.0] * flows
+    for time, flow, size in zip(rows["time_ns"], rows["flow"], rows["delivered_bytes"], strict=True):
+        if _FROM_NS < time <= _TO_NS:
+            found[flow] += size / ((_TO_NS - _FROM_NS) / 1e9)
+    return found

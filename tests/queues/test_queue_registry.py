@@ -23,6 +23,7 @@ WRITTEN = {
     "codel": "{codel: {ecn: true}}",
     "fq": "{fq: {max_rate: 5Mbps, ce_threshold: 1ms}}",
     "fq_codel": "{fq_codel: {ecn: true}}",
+    "sfq": "{sfq: {size: 100packets}}",
     "pie": "{pie: {ecn: true}}",
     "prio": "{prio: {classes: {af: {dscp: af11, queue: 100packets}, be: {queue: 100packets}}}}",
     "drr": "{drr: {classes: {af: {dscp: af11, quantum: 9kB, queue: 100packets}, be: {queue: 100packets}}}}",

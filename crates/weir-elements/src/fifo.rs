@@ -39,6 +39,13 @@ impl<P> Fifo<P> {
         Some(entry)
     }
 
+    /// Removes the last packet.
+    pub fn pop_last(&mut self) -> Option<Entry<P>> {
+        let entry = self.entries.pop_back()?;
+        self.bytes -= u64::from(entry.bytes);
+        Some(entry)
+    }
+
     /// The first packet.
     #[inline]
     pub fn front(&self) -> Option<&Entry<P>> {

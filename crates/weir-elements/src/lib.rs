@@ -73,6 +73,7 @@ mod rcp;
 mod red;
 mod registry;
 mod ring;
+mod sfq;
 mod step;
 mod tbf;
 #[cfg(test)]

@@ -23,6 +23,7 @@ queues! {
         Codel = codel::CodelQueue;
         FqCodel = fq_codel::FqCodelQueue;
         Fq = fq::FqQueue;
+        Sfq = sfq::SfqQueue;
         Pie = pie::PieQueue;
         Dualpi2 = dualpi2::DualPi2Queue;
         Xcp = xcp::XcpQueue;

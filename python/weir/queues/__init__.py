@@ -38,6 +38,7 @@ QUEUES: dict[str, str] = {
     "codel": "weir.queues.codel:Codel",
     "fq": "weir.queues.fq:Fq",
     "fq_codel": "weir.queues.fq_codel:FqCodel",
+    "sfq": "weir.queues.sfq:Sfq",
     "pie": "weir.queues.pie:Pie",
     "step": "weir.queues.step:Step",
     "wrr": "weir.queues.wrr:Wrr",

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weir_elements::plan::{
     CodelQueue, DroptailQueue, DrrQueue, DualPi2Queue, EtsQueue, FqCodelQueue, FqQueue, HtbQueue, PieQueue,
-    PoliceQueue, PrioQueue, RcpQueue, RedQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue, XcpQueue,
+    PoliceQueue, PrioQueue, RcpQueue, RedQueue, SfqQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue, XcpQueue,
 };
 use weir_elements::{
     CodelParams, DrrClass, EtsClass, HtbClass, Limit, Mark, Members, PrioClass, Queue, RedCurve, WfqClass, WrrClass,
@@ -252,6 +252,10 @@ fn any_plain_queue() -> impl Strategy<Value = Queue> {
             Queue::FqCodel(FqCodelQueue { limit, buckets, quantum_bytes, codel })
         }),
         fq(),
+        (limit(), 1u32..16, 100u32..3000, 1u32..40, 1u32..8, prop_oneof![Just(0u64), 1_000_000u64..1_000_000_000])
+            .prop_map(|(limit, buckets, quantum_bytes, depth_packets, flows, perturb_ns)| {
+                Queue::Sfq(SfqQueue { limit, buckets, quantum_bytes, depth_packets, flows, perturb_ns })
+            }),
         (limit(), 1_000u64..3_000_000, 1_000u64..3_000_000, mark()).prop_map(|(limit, target_ns, update_ns, mark)| {
             Queue::Pie(PieQueue { limit, target_ns, update_ns, alpha: 12.5, beta: 125.0, mark })
         }),

@@ -1,6 +1,6 @@
 //! What no element could be built from is refused, and its place in the plan named.
 
-use weir_elements::plan::{CodelQueue, DroptailQueue, FqCodelQueue, PieQueue, RedQueue};
+use weir_elements::plan::{CodelQueue, DroptailQueue, FqCodelQueue, PieQueue, RedQueue, SfqQueue};
 use weir_elements::{CodelParams, Delay, Limit, Loss, Mark, Queue, RedCurve};
 
 const LIMIT: Limit = Limit { bytes: Some(1), packets: None };
@@ -28,6 +28,9 @@ fn sound_parameters_pass() {
 #[test]
 fn the_place_of_a_bad_parameter_is_named() {
     let no_codel = CodelParams { interval_ns: 0, ..CODEL };
+    let sfq = |buckets, quantum_bytes, depth_packets| {
+        Queue::Sfq(SfqQueue { limit: LIMIT, buckets, quantum_bytes, depth_packets, flows: 1, perturb_ns: 0 })
+    };
     let fq_codel =
         |buckets, quantum_bytes| Queue::FqCodel(FqCodelQueue { limit: LIMIT, buckets, quantum_bytes, codel: CODEL });
     for (queue, place) in [
@@ -42,6 +45,9 @@ fn the_place_of_a_bad_parameter_is_named() {
         (Queue::Codel(CodelQueue { limit: LIMIT, codel: no_codel }), "queue.codel.interval_ns"),
         (fq_codel(0, 1), "queue.buckets"),
         (fq_codel(1, 0), "queue.quantum_bytes"),
+        (sfq(0, 1, 1), "queue.buckets"),
+        (sfq(1, 0, 1), "queue.quantum_bytes"),
+        (sfq(1, 1, 0), "queue.depth_packets"),
         (pie(0, 1.0), "queue.update_ns"),
         (pie(1, f64::INFINITY), "queue.alpha"),
     ] {
