@@ -83,6 +83,13 @@ def test_buffers_metrics_and_windows_are_those_of_the_plan(plan: dict[str, Any])
     assert routes(wiring, 1) == [f"{wiring.hosts[0].address}/32 dev weir0"]
 
 
+def test_a_threshold_of_earlier_connections_is_refused(plan: dict[str, Any]) -> None:
+    known = changed(plan, 0, initial_ssthresh=30)
+    with pytest.raises(WiringError, match=r"initial_ssthresh \(.*\): Linux of today gives new connections"):
+        wire(typed(known), "t")
+    assert "initial_ssthresh" in (methods.get("lab").obstacle(known) or ""), "so that `weir run` takes the simulator"
+
+
 def test_ecn_and_quick_acknowledgements_belong_to_the_route_of_the_one_who_has_them(plan: dict[str, Any]) -> None:
     wiring = wire(typed(changed(plan, 0, ecn=True, ack="every")), "t")
     assert routes(wiring, 0)[0].endswith("initcwnd 10 features ecn")

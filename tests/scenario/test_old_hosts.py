@@ -64,9 +64,16 @@ def test_a_host_has_one_transmit_queue() -> None:
     assert list(queues(text.replace("txqueuelen: 6", "txqueuelen: 5")).values()) == [5, 1000]
 
 
+def test_a_threshold_is_in_the_plan_if_it_is_given() -> None:
+    assert tcp("initial_ssthresh: 1000")["initial_ssthresh"] == 1000
+    for none in ("stack: linux", "initial_ssthresh: 0"):
+        assert "initial_ssthresh" not in tcp(none)
+
+
 @pytest.mark.parametrize(
     ("more", "text"),
     [
+        ("initial_ssthresh: none", "a number of segments, or 0 for none"),
         ("sack_cost: 20ns", "`sack_cost` belongs to hosts of old kernels; set `stack: linux-2.6` or `linux-2.4`"),
         ("moderation: false", "`moderation` belongs to hosts of old kernels"),
         ("stack: linux-2.4, backlog: 9", "nothing waits for the host without a `sack_cost`"),

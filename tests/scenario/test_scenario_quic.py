@@ -107,6 +107,13 @@ def test_the_simulator_refuses_it_and_names_the_methods_that_have_it() -> None:
     assert get("sim").obstacle(plan) == "flow q[0]: QUIC is a real program on real sockets: --method lab or emul"
 
 
+def test_every_key_that_quic_has_not_is_refused_with_a_reason() -> None:
+    values = {"initial_ssthresh": 9, "txqueuelen": 9, "sack_cost": "9ns", "backlog": 9, "moderation": "false"}
+    for key, value in values.items():
+        entry = _ENTRY.replace("protocol: quic", f"protocol: quic, {key}: {value}")
+        assert f"QUIC has no `{key}`: its" in problems(entry)
+
+
 def test_plans_that_quic_cannot_have_are_refused() -> None:
     plan = plan_of(workload(_ENTRY))
     for field, value in (("cc", "vegas"), ("payload_bytes", 1199), ("initial_window", 0), ("send_buffer_bytes", 1471)):

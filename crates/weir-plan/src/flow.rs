@@ -101,6 +101,10 @@ pub struct Tcp {
     pub accecn: bool,
     /// Initial window, in segments.
     pub initial_window: u32,
+    /// Slow-start threshold of a new connection, in segments, as Linux 2.4 kept it of earlier ones. 0: none. Only for the
+    /// simulator.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub initial_ssthresh: u32,
     /// Maximum number of bytes sent and not acknowledged.
     pub send_buffer_bytes: u64,
     /// Maximum number of bytes received and not read, as advertised in the window.

@@ -493,6 +493,7 @@ mod tests {
             ecn: true,
             accecn: false,
             initial_window: 10,
+            initial_ssthresh: 0,
             send_buffer_bytes: 1 << 24,
             receive_buffer_bytes: 1 << 24,
             pacing: false,

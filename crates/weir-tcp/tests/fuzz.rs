@@ -71,6 +71,8 @@ fn tcp() -> impl Strategy<Value = Tcp> {
             ecn,
             accecn,
             initial_window,
+            // As drawn, so that some connections begin above it.
+            initial_ssthresh: if pacing { 8 } else { 0 },
             send_buffer_bytes: 100_000,
             receive_buffer_bytes: buffer,
             pacing,

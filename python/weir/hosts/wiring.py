@@ -387,3 +387,10 @@ def refuse_other_stacks(plan: Plan) -> None:
     if new:
         few = ", ".join(new[:3]) + (", ..." if len(new) > 3 else "")
         raise WiringError(f"accecn ({few}): weir negotiates accurate ECN (RFC 9768) in the simulator only")
+    known = [flow.name for flow, tcp in tcp_flows(plan) if tcp.initial_ssthresh]
+    if known:
+        few = ", ".join(known[:3]) + (", ..." if len(known) > 3 else "")
+        raise WiringError(
+            f"initial_ssthresh ({few}): Linux of today gives new connections no threshold, whatever their route says; "
+            "the simulator does"
+        )

@@ -86,6 +86,7 @@ __all__ = [
     "Role",
     "RoundRobinArbiter",
     "Sender",
+    "SfqQueue",
     "SharedMemory",
     "SharesChange",
     "Source",
@@ -545,6 +546,23 @@ class FqQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fq"):
     """A flow that returns after this time has a full quantum."""
 
 
+class SfqQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="sfq"):
+    """Stochastic fairness queueing (McKenney 1990)."""
+
+    buckets: UInt32
+    """Number of hash buckets."""
+    depth_packets: UInt32
+    """Most packets of a flow; a packet beyond is dropped."""
+    flows: UInt32
+    """Most flows with packets; a packet of another one is dropped."""
+    limit: Limit
+    """Hard limit over all flows; the longest one loses its last packet."""
+    perturb_ns: UInt64 = 0
+    """Time after which the hash gets another salt; 0: never."""
+    quantum_bytes: UInt32
+    """Bytes on the wire a flow may send a turn."""
+
+
 class PieQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pie"):
     """Proportional integral controller enhanced (RFC 8033)."""
 
@@ -720,6 +738,7 @@ Queue: TypeAlias = (
     | CodelQueue
     | FqCodelQueue
     | FqQueue
+    | SfqQueue
     | PieQueue
     | Dualpi2Queue
     | XcpQueue
@@ -914,6 +933,10 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     """
     ecn: bool
     """Explicit congestion notification (RFC 3168)."""
+    initial_ssthresh: UInt32 = 0
+    """Slow-start threshold of a new connection, in segments, as Linux takes it from the metrics of a route. 0:
+    none.
+    """
     initial_window: UInt32
     """Initial window, in segments."""
     mss_bytes: UInt32

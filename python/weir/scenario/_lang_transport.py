@@ -173,6 +173,12 @@ class Transport(Spec):
         "Initial window in segments. Default: 10, or 3 with `linux-2.6`.",
         default=None,
     )
+    initial_ssthresh: int | None = key(
+        Integer(0, 1_000_000_000, "a number of segments, or 0 for none"),
+        "Slow-start threshold of new connections in segments, as Linux 2.4 kept it of earlier connections. Default: "
+        "none. Simulator only.",
+        default=None,
+    )
     mss: int | None = key(
         PACKET,
         "Payload of a full segment. Default: the path's MTU less 40 bytes, and less 12 with timestamps.",

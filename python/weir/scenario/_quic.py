@@ -31,6 +31,11 @@ _WHY = {
     "pacing": "it always paces",
     "ack": "it acknowledges every second packet",
     "processing": "its host takes its own time",
+    "initial_ssthresh": "its slow start ends at a loss",
+    "txqueuelen": "its host has the queue of the topology",
+    "sack_cost": "its host is that of today",
+    "backlog": "its host is that of today",
+    "moderation": "its host is that of today",
 }
 """Why QUIC has not the other settings."""
 

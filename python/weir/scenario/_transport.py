@@ -203,6 +203,7 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
         "ecn": _or(spec.ecn, False),
         **({"accecn": True} if spec.accecn else {}),
         "initial_window": settings.initial_window,
+        **({"initial_ssthresh": spec.initial_ssthresh} if spec.initial_ssthresh else {}),
         "send_buffer_bytes": send,
         "receive_buffer_bytes": receive,
         "pacing": _or(spec.pacing, False),

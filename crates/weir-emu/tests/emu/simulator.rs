@@ -67,6 +67,7 @@ fn tcp(ecn: bool) -> Tcp {
         ecn,
         accecn: false,
         initial_window: 10,
+        initial_ssthresh: 0,
         send_buffer_bytes: 1 << 24,
         receive_buffer_bytes: 1 << 24,
         pacing: false,

@@ -26,6 +26,7 @@ pub fn tcp(cc: &str) -> Tcp {
         ecn: false,
         accecn: false,
         initial_window: 10,
+        initial_ssthresh: 0,
         send_buffer_bytes: 1 << 30,
         receive_buffer_bytes: 1 << 30,
         pacing: false,

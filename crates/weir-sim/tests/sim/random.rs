@@ -199,6 +199,7 @@ pub fn tcp() -> impl Strategy<Value = Tcp> {
             ecn: on[2],
             accecn: on[6],
             initial_window,
+            initial_ssthresh: if on[5] && on[6] { 16 } else { 0 },
             send_buffer_bytes,
             receive_buffer_bytes,
             pacing: on[3],

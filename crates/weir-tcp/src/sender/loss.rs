@@ -389,6 +389,7 @@ mod tests {
             ecn: false,
             accecn: false,
             initial_window: 10,
+            initial_ssthresh: 0,
             send_buffer_bytes: 100_000,
             receive_buffer_bytes: 100_000,
             pacing: false,

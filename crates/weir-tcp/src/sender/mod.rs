@@ -171,6 +171,9 @@ impl Sender {
         let mut cc = Instance::new(algorithm, &tcp.cc_options)?;
         cc.sock.mss_cache = segment_bytes(tcp);
         cc.sock.snd_cwnd = tcp.initial_window;
+        if tcp.initial_ssthresh > 0 {
+            cc.sock.snd_ssthresh = tcp.initial_ssthresh;
+        }
         cc.sock.ecn_flags = u8::from(tcp.ecn);
         let counts_marks = feedback(tcp, algorithm) == receiver::Feedback::Counter;
         Ok(Sender {
