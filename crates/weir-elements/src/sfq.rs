@@ -356,14 +356,15 @@ mod tests {
     }
 
     #[test]
-    fn a_new_flow_waits_for_all_others() {
+    fn a_new_flow_goes_to_the_end_of_the_list() {
         let mut queue = sfq(1000, 127, 127);
         let [a, b, new] = flows(&queue);
         offer(&mut queue, a, 1500, 100..110);
         offer(&mut queue, b, 1500, 200..210);
         assert_eq!(take(&mut queue, 2), [100, 200]);
         offer(&mut queue, new, 100, 1..2);
-        assert_eq!(take(&mut queue, 3), [101, 201, 1]);
+        // B has spent its allotment, and leaves the head of the list when it is asked again, behind the new flow.
+        assert_eq!(take(&mut queue, 4), [101, 1, 201, 102]);
     }
 
     #[test]
@@ -421,15 +422,16 @@ mod tests {
     #[test]
     fn packets_beyond_the_depth_of_their_new_bucket_are_lost() {
         let limit = Limit { bytes: None, packets: Some(1000) };
-        let plan =
-            SfqQueue { limit, buckets: 1024, quantum_bytes: 1500, depth_packets: 3, flows: 127, perturb_ns: 1000 };
+        let plan = SfqQueue { limit, buckets: 16, quantum_bytes: 1500, depth_packets: 3, flows: 127, perturb_ns: 1000 };
         let mut queue: Sfq<TestPacket> = Sfq::from_plan(&plan, PORT, Stream::new(1, "salt"));
-        // So many flows that another salt puts some of them into one bucket that had one each.
+        // Each bucket is full of packets of one flow; another salt puts some of these flows into one bucket.
         let (mut offered, mut dropped) = (0u64, 0u64);
         for flow in 0..100 {
             for id in 0..3 {
                 offered += 1;
-                queue.enqueue(Time::ZERO, TestPacket::new(id, 1500).of_flow(flow), &mut |_, _| dropped += 1);
+                queue.enqueue(Time::ZERO, TestPacket::new(id, 1500).of_flow(flow * flow * 7919), &mut |_, _| {
+                    dropped += 1
+                });
             }
         }
         let waited = queue.packets();

@@ -934,8 +934,8 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     ecn: bool
     """Explicit congestion notification (RFC 3168)."""
     initial_ssthresh: UInt32 = 0
-    """Slow-start threshold of a new connection, in segments, as Linux takes it from the metrics of a route. 0:
-    none.
+    """Slow-start threshold of a new connection, in segments, as Linux 2.4 kept it of earlier ones. 0: none. Only
+    for the simulator.
     """
     initial_window: UInt32
     """Initial window, in segments."""
