@@ -9,6 +9,7 @@ import pytest
 from scenario_support import plan_of, workload
 
 from weir import _weir
+from weir.cli.schema import scenario_schema
 from weir.methods import get
 from weir.plan import header_bytes, packet_bytes, payload_bytes, typed
 from weir.scenario import ScenarioError
@@ -108,10 +109,27 @@ def test_the_simulator_refuses_it_and_names_the_methods_that_have_it() -> None:
 
 
 def test_every_key_that_quic_has_not_is_refused_with_a_reason() -> None:
-    values = {"initial_ssthresh": 9, "txqueuelen": 9, "sack_cost": "9ns", "backlog": 9, "moderation": "false"}
+    values = {
+        "stack": "linux",
+        "sack": "true",
+        "ecn": "true",
+        "accecn": "true",
+        "timestamps": "true",
+        "initial_ssthresh": "9",
+        "mss": "1000B",
+        "pacing": "true",
+        "ack": "every",
+        "processing": "9ns",
+        "txqueuelen": "9",
+        "sack_cost": "9ns",
+        "backlog": "9",
+        "moderation": "false",
+    }
+    has = {"protocol", "cc", "buffers", "send_buffer", "receive_buffer", "initial_window"}
+    assert set(json.loads(scenario_schema())["$defs"]["Transport"]["properties"]) == has | set(values)
     for key, value in values.items():
         entry = _ENTRY.replace("protocol: quic", f"protocol: quic, {key}: {value}")
-        assert f"QUIC has no `{key}`: its" in problems(entry)
+        assert f"QUIC has no `{key}`: " in problems(entry)
 
 
 def test_plans_that_quic_cannot_have_are_refused() -> None:

@@ -67,7 +67,7 @@ pub struct Node {
     pub name: String,
     /// Whether flows may start or end here.
     pub kind: NodeKind,
-    /// A router that holds packets in a memory until an arbiter forwards them; for the simulator.
+    /// A router that holds packets in a memory until an arbiter forwards them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<Switch>,
 }

@@ -1215,7 +1215,7 @@ class Node(Struct, frozen=True, kw_only=True):
     name: str
     """Unique name, such as ``src3``."""
     switch: Switch | None = None
-    """A router that holds packets in a memory until an arbiter forwards them; for the simulator."""
+    """A router that holds packets in a memory until an arbiter forwards them."""
 
 
 class Phase(Struct, frozen=True, kw_only=True):
