@@ -9,6 +9,8 @@
 //!   [`window`]: the receive window; [`newcomers`]: connections that have not shown the run's token yet.
 //! - [`quic_sender`], [`quic_receiver`]: the ends of QUIC flows over UDP sockets; [`quic`]: what both need. The
 //!   protocol is `weir-quic`.
+//! - [`native_sender`], [`native_receiver`]: the ends of flows over MPTCP and SCTP of the kernel; [`native`]: what
+//!   both need.
 //! - [`program_end`]: the ends of flows with traffic from other programs; [`program`]: their command lines;
 //!   [`command`]:
 //!   their execution; [`census`] and [`foreign`]: their connections and the sums over them; [`iperf3`]: its report;
@@ -50,6 +52,9 @@ mod datagram;
 mod error;
 mod foreign;
 mod iperf3;
+mod native;
+mod native_receiver;
+mod native_sender;
 mod newcomers;
 mod open;
 mod output;

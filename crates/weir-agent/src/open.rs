@@ -24,9 +24,7 @@ pub const UDP_BUFFER_BYTES: u64 = 8 << 20;
 pub fn tcp_of(flow: &Flow) -> &Tcp {
     match &flow.transport {
         Transport::Tcp(tcp) => tcp,
-        Transport::Udp(_) | Transport::Quic(_) | Transport::Tfrc(_) => {
-            unreachable!("only TCP flows have such endpoints")
-        }
+        _ => unreachable!("only TCP flows have such endpoints"),
     }
 }
 
@@ -34,9 +32,7 @@ pub fn tcp_of(flow: &Flow) -> &Tcp {
 pub fn udp_of(flow: &Flow) -> &Udp {
     match &flow.transport {
         Transport::Udp(udp) => udp,
-        Transport::Tcp(_) | Transport::Quic(_) | Transport::Tfrc(_) => {
-            unreachable!("only UDP flows have such endpoints")
-        }
+        _ => unreachable!("only UDP flows have such endpoints"),
     }
 }
 
@@ -137,7 +133,11 @@ pub fn udp_receiver(context: &mut Context, flow: u32) -> Result<Socket, AgentErr
     Ok(socket)
 }
 
-fn enter_and(
+/// Opens a socket in the namespace of `node`.
+///
+/// # Errors
+/// As for [`tcp_sender`].
+pub fn enter_and(
     context: &mut Context,
     flow: u32,
     node: u32,
@@ -217,6 +217,7 @@ fn check_buffer(
     )))
 }
 
-fn problem(context: &Context, flow: u32, part: &str, what: &str, error: io::Error) -> AgentError {
+/// The error of a part of a flow.
+pub fn problem(context: &Context, flow: u32, part: &str, what: &str, error: io::Error) -> AgentError {
     AgentError(format!("{}: {part} {what}: {error}", context.describe(flow)))
 }

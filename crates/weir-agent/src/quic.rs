@@ -17,9 +17,7 @@ pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 pub fn quic_of(context: &Context, flow: u32) -> &Quic {
     match &context.flow(flow).transport {
         Transport::Quic(quic) => quic,
-        Transport::Tcp(_) | Transport::Udp(_) | Transport::Tfrc(_) => {
-            unreachable!("only QUIC flows have such endpoints")
-        }
+        _ => unreachable!("only QUIC flows have such endpoints"),
     }
 }
 

@@ -17,6 +17,8 @@ use crate::cbr_sender::CbrSender;
 use crate::census::{Census, Side};
 use crate::context::Context;
 use crate::error::AgentError;
+use crate::native_receiver::NativeReceiver;
+use crate::native_sender::NativeSender;
 use crate::output::{Input, Output};
 use crate::program_end::ProgramEnd;
 use crate::quic_receiver::QuicReceiver;
@@ -83,6 +85,8 @@ enum Endpoint {
     CbrReceiver(Box<CbrReceiver>),
     QuicSender(Box<QuicSender>),
     QuicReceiver(Box<QuicReceiver>),
+    NativeSender(Box<NativeSender>),
+    NativeReceiver(Box<NativeReceiver>),
     Program(ProgramEnd),
 }
 
@@ -244,6 +248,7 @@ impl Session {
                 match &mut self.endpoints[endpoint] {
                     Endpoint::TcpSender(sender) => sender.on_others(&mut self.context)?,
                     Endpoint::QuicSender(sender) => sender.on_others(&mut self.context)?,
+                    Endpoint::NativeSender(sender) => sender.on_others(&mut self.context)?,
                     _ => {}
                 }
             }
@@ -257,8 +262,10 @@ impl Session {
     }
 
     fn feed(&mut self, endpoint: u32) {
-        if let Some(Endpoint::TcpSender(sender)) = self.endpoints.get_mut(endpoint as usize) {
-            sender.write(&mut self.context);
+        match self.endpoints.get_mut(endpoint as usize) {
+            Some(Endpoint::TcpSender(sender)) => sender.write(&mut self.context),
+            Some(Endpoint::NativeSender(sender)) => sender.write(&mut self.context),
+            _ => {}
         }
     }
 
@@ -276,6 +283,8 @@ impl Session {
             Some(Endpoint::TcpReceiver(receiver)) => receiver.on_ready(context, generation, ready),
             Some(Endpoint::QuicSender(sender)) => sender.on_ready(context, generation),
             Some(Endpoint::QuicReceiver(receiver)) => receiver.on_ready(context),
+            Some(Endpoint::NativeSender(sender)) => sender.on_ready(context, generation, ready),
+            Some(Endpoint::NativeReceiver(receiver)) => receiver.on_ready(context, generation),
             Some(Endpoint::Program(end)) => end.on_ready(context, generation, ready),
             Some(Endpoint::CbrSender(_) | Endpoint::CbrReceiver(_)) | None => Ok(()),
         }
@@ -311,10 +320,13 @@ impl Session {
         let schedule = &mut self.context.schedule;
         for (number, endpoint) in self.endpoints.iter().enumerate() {
             let at = match endpoint {
-                Endpoint::TcpReceiver(_) | Endpoint::QuicReceiver(_) => Time::MAX,
+                Endpoint::TcpReceiver(_) | Endpoint::QuicReceiver(_) | Endpoint::NativeReceiver(_) => Time::MAX,
                 Endpoint::CbrReceiver(_) => Time::ZERO,
                 Endpoint::Program(end) => end.first_instant(),
-                Endpoint::TcpSender(_) | Endpoint::QuicSender(_) | Endpoint::CbrSender(_) => {
+                Endpoint::TcpSender(_)
+                | Endpoint::QuicSender(_)
+                | Endpoint::NativeSender(_)
+                | Endpoint::CbrSender(_) => {
                     Time(self.context.job.plan.flows[flow_of(&self.context.job, number)].start_ns)
                 }
             };
@@ -370,6 +382,8 @@ impl Session {
             }
             Endpoint::QuicSender(sender) => sender.on_due(context),
             Endpoint::QuicReceiver(receiver) => receiver.on_due(context),
+            Endpoint::NativeSender(sender) => sender.on_due(context),
+            Endpoint::NativeReceiver(_) => Ok(()),
             Endpoint::Program(end) => end.on_due(context),
             Endpoint::TcpReceiver(receiver) => receiver.on_due(context),
         }
@@ -410,6 +424,8 @@ impl Session {
                 Endpoint::TcpReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::QuicSender(sender) => sender.on_tick(context, at, due),
                 Endpoint::QuicReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
+                Endpoint::NativeSender(sender) => sender.on_tick(context, at, due),
+                Endpoint::NativeReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::CbrSender(sender) if due.goodput => sender.on_tick(context, at),
                 Endpoint::CbrReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::Program(end) => end.on_tick(context, &mut self.census, at, due),
@@ -440,6 +456,8 @@ impl Session {
                 Endpoint::TcpReceiver(receiver) => receiver.finish(),
                 Endpoint::QuicSender(sender) => sender.finish(context),
                 Endpoint::QuicReceiver(_) => {}
+                Endpoint::NativeSender(sender) => sender.finish(context),
+                Endpoint::NativeReceiver(receiver) => receiver.finish(),
                 Endpoint::CbrSender(sender) => sender.finish(context),
                 Endpoint::CbrReceiver(receiver) => receiver.finish(context),
                 Endpoint::Program(end) => end.finish(context, &mut self.census, &mut self.output),
@@ -513,6 +531,8 @@ impl Session {
                 | Endpoint::TcpReceiver(_)
                 | Endpoint::QuicSender(_)
                 | Endpoint::QuicReceiver(_)
+                | Endpoint::NativeSender(_)
+                | Endpoint::NativeReceiver(_)
                 | Endpoint::Program(_) => {}
             }
         }
@@ -543,6 +563,12 @@ fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentE
         (End::To(_), Transport::Tcp(_)) => Endpoint::TcpReceiver(TcpReceiver::new(context, number, flow)?),
         (End::From(_), Transport::Quic(_)) => Endpoint::QuicSender(Box::new(QuicSender::new(context, number, flow)?)),
         (End::To(_), Transport::Quic(_)) => Endpoint::QuicReceiver(Box::new(QuicReceiver::new(context, number, flow)?)),
+        (End::From(_), Transport::Mptcp(_) | Transport::Sctp(_)) => {
+            Endpoint::NativeSender(Box::new(NativeSender::new(context, number, flow)?))
+        }
+        (End::To(_), Transport::Mptcp(_) | Transport::Sctp(_)) => {
+            Endpoint::NativeReceiver(Box::new(NativeReceiver::new(context, number, flow)?))
+        }
         (End::From(_), Transport::Udp(_)) => Endpoint::CbrSender(Box::new(CbrSender::new(context, number, flow)?)),
         (_, Transport::Tfrc(_)) => {
             let place = context.describe(flow);

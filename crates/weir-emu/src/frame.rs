@@ -35,6 +35,9 @@ const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
 const TCP_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
+/// SCTP, whose ports are where those of UDP are, and the bytes of its common header.
+const SCTP: u8 = 132;
+const SCTP_BYTES: usize = 12;
 /// Hop-by-hop, routing and destination options: a length and a next header each.
 const IPV6_OPTIONS: [u8; 3] = [0, 43, 60];
 const IPV6_FRAGMENT: u8 = 44;
@@ -260,6 +263,7 @@ impl Frame {
                 header
             }
             UDP => transport.first_chunk::<UDP_BYTES>().ok_or(Malformed::Short)?.len(),
+            SCTP => transport.first_chunk::<SCTP_BYTES>().ok_or(Malformed::Short)?.len(),
             _ => return Ok(self),
         };
         let port = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
@@ -318,11 +322,11 @@ impl Frame {
         self.header_bytes() + size.min(self.payload_bytes() - index * size)
     }
 
-    /// Whether it is a datagram, or carries TCP payload.
+    /// Whether it is a datagram, carries TCP payload, or is a packet of SCTP.
     pub fn is_data(&self) -> bool {
         match self.protocol {
             TCP => self.payload_bytes() > 0,
-            UDP => true,
+            UDP | SCTP => true,
             _ => false,
         }
     }

@@ -65,12 +65,24 @@ pub enum Transport {
     Quic(Quic),
     /// TFRC (RFC 5348): datagrams at the rate that the throughput equation of TCP gives.
     Tfrc(Tfrc),
+    /// Multipath TCP (RFC 8684) of a real kernel.
+    Mptcp(Native),
+    /// SCTP (RFC 9260) of a real kernel.
+    Sctp(Native),
 }
 
 impl Transport {
     /// Whether the receiver answers, so that the flow needs a path back.
     pub fn is_two_way(&self) -> bool {
         !matches!(self, Transport::Udp(_))
+    }
+
+    /// The settings of a transport that only a real kernel has.
+    pub fn native(&self) -> Option<&Native> {
+        match self {
+            Transport::Mptcp(native) | Transport::Sctp(native) => Some(native),
+            Transport::Tcp(_) | Transport::Udp(_) | Transport::Quic(_) | Transport::Tfrc(_) => None,
+        }
     }
 }
 
@@ -197,6 +209,23 @@ pub struct Quic {
     /// Maximum number of bytes received and not read, as advertised to the sender.
     pub receive_buffer_bytes: u64,
 }
+
+/// Settings of a transport that only a real kernel has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Native {
+    /// Congestion control: one of the kernel's for TCP (`linux:NAME`) with MPTCP, `sctp` with SCTP, which has one.
+    pub cc: String,
+    /// Payload of a full packet: of a message with SCTP, approximately of a segment with MPTCP.
+    pub payload_bytes: u32,
+    /// Maximum number of bytes written and not acknowledged.
+    pub send_buffer_bytes: u64,
+    /// Maximum number of bytes received and not read.
+    pub receive_buffer_bytes: u64,
+}
+
+/// The congestion control of SCTP, which has one (RFC 9260, section 7).
+pub const SCTP_CONTROLS: [&str; 1] = ["sctp"];
 
 /// Congestion controls that [`Quic`] may name.
 pub const QUIC_CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];

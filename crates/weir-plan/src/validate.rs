@@ -5,7 +5,8 @@ use std::fmt;
 use weir_elements::Fault;
 
 use crate::{
-    ChangeKind, Flow, LEAST_TFRC_BYTES, Link, Plan, Programs, QUIC_CONTROLS, Quic, Ready, Sender, Source, Transport,
+    ChangeKind, Flow, LEAST_TFRC_BYTES, Link, Native, Plan, Programs, QUIC_CONTROLS, Quic, Ready, SCTP_CONTROLS,
+    Sender, Source, Transport,
 };
 
 /// A plan contradicts itself.
@@ -60,6 +61,12 @@ impl Plan {
             self.validate_flow(i, flow)?;
         }
         crate::pages::validate(&self.flows)?;
+        if let Some(trace) = &self.measure.trace {
+            let traced = |i: usize| trace.flows.is_empty() || trace.flows.contains(&(i as u32));
+            let native = (0..self.flows.len()).find(|&i| traced(i) && self.flows[i].transport.native().is_some());
+            let problem = "a trace has packets of TCP and UDP only, and this flow has another transport";
+            check(native.is_none(), || format!("flows[{}]", native.unwrap_or_default()), problem)?;
+        }
         for (i, change) in self.changes.iter().enumerate() {
             check(
                 (change.link as usize) < self.links.len(),
@@ -124,6 +131,11 @@ impl Plan {
             check(fits, || at("transport.payload_bytes"), format!("must be {LEAST_TFRC_BYTES} to 65507"))?;
             check(matches!(flow.source, Source::Bulk), || at("source"), "TFRC needs a bulk source")?;
         }
+        if let Some(native) = flow.transport.native() {
+            validate_native(&flow.transport, native).map_err(|(field, problem)| PlanError::new(at(field), problem))?;
+            let fits = matches!(flow.source, Source::Bulk | Source::Transfers { .. });
+            check(fits, || at("source"), "MPTCP and SCTP need a bulk source or transfers")?;
+        }
         if let Source::Cbr(cbr) = &flow.source {
             check(cbr.rate_bps > 0, || at("source.rate_bps"), "must not be zero")?;
         }
@@ -169,6 +181,26 @@ fn validate_quic(quic: &Quic) -> Result<(), (&'static str, &'static str)> {
         return Err(("transport.send_buffer_bytes", "must hold one packet"));
     }
     if quic.receive_buffer_bytes < quic.payload_bytes.into() {
+        return Err(("transport.receive_buffer_bytes", "must hold one packet"));
+    }
+    Ok(())
+}
+
+fn validate_native(transport: &Transport, native: &Native) -> Result<(), (&'static str, &'static str)> {
+    let (known, problem) = match transport {
+        Transport::Sctp(_) => (SCTP_CONTROLS.contains(&native.cc.as_str()), "must be sctp: SCTP has one control"),
+        _ => (native.cc.starts_with("linux:"), "must be linux:NAME, one of the kernel's"),
+    };
+    if !known {
+        return Err(("transport.cc", problem));
+    }
+    if !(64..=65_000).contains(&native.payload_bytes) {
+        return Err(("transport.payload_bytes", "must be 64 to 65000"));
+    }
+    if native.send_buffer_bytes < native.payload_bytes.into() {
+        return Err(("transport.send_buffer_bytes", "must hold one packet"));
+    }
+    if native.receive_buffer_bytes < native.payload_bytes.into() {
         return Err(("transport.receive_buffer_bytes", "must hold one packet"));
     }
     Ok(())

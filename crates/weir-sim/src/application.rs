@@ -77,6 +77,10 @@ impl Application {
                 let text = format!("flow {}: QUIC is a real program on real sockets: --method lab or emul", flow.name);
                 Err(SimError::Unsupported(text))
             }
+            (_, Transport::Mptcp(_) | Transport::Sctp(_)) => {
+                let text = format!("flow {}: its transport is one of a real kernel: --method lab or emul", flow.name);
+                Err(SimError::Unsupported(text))
+            }
             (Source::Command(_), _) => {
                 let text = format!("flow {}: a program needs a real kernel: --method lab or emul", flow.name);
                 Err(SimError::Unsupported(text))

@@ -5,6 +5,7 @@
 //! - what several programs share: [`clock`], [`epoll`], [`netns`], [`process`];
 //! - sockets with the options of a plan ([`socket`]), many datagrams in a call ([`datagrams`]), timestamps of
 //!   acknowledgements ([`stamps`]);
+//! - MPTCP and SCTP ([`native`]);
 //! - the state of connections ([`tcp_info`], [`diag`], [`probes`]) and of queueing disciplines ([`qdisc`]), by [`netlink`];
 //! - devices: [`tun`], and [`packet`] sockets with and without a ring;
 //! - [`pages`] of zeros, and [`isolation`]: seccomp filters, namespaces and mount attributes.
@@ -19,6 +20,7 @@ pub mod diag;
 pub mod epoll;
 pub mod isolation;
 mod mapping;
+pub mod native;
 pub mod netlink;
 pub mod netns;
 pub mod packet;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, accept_with, bind, connect,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, accept_with, bind, connect,
     getpeername, getsockname, listen, recv, recvfrom, send, sendto, socket_with, sockopt,
 };
 
@@ -92,7 +92,7 @@ impl Socket {
     /// # Errors
     /// The process has no descriptor left.
     pub fn tcp(family: &IpAddr) -> io::Result<Socket> {
-        Socket::new(family, SocketType::STREAM)
+        Socket::new(family, SocketType::STREAM, None)
     }
 
     /// Creates a UDP socket.
@@ -100,13 +100,13 @@ impl Socket {
     /// # Errors
     /// The process has no descriptor left.
     pub fn udp(family: &IpAddr) -> io::Result<Socket> {
-        Socket::new(family, SocketType::DGRAM)
+        Socket::new(family, SocketType::DGRAM, None)
     }
 
-    fn new(family: &IpAddr, kind: SocketType) -> io::Result<Socket> {
+    pub(crate) fn new(family: &IpAddr, kind: SocketType, protocol: Option<Protocol>) -> io::Result<Socket> {
         let v6 = family.is_ipv6();
         let domain = if v6 { AddressFamily::INET6 } else { AddressFamily::INET };
-        let fd = socket_with(domain, kind, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
+        let fd = socket_with(domain, kind, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, protocol)?;
         Ok(Socket { fd, v6 })
     }
 

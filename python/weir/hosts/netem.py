@@ -28,8 +28,8 @@ from weir.hosts.wiring import Command, Host, Wiring, WiringError
 from weir.plan import (
     Link,
     Plan,
-    TcpTransport,
     header_bytes,
+    kind_of,
     recorded_links,
     transit_ns,
     wire_bytes,
@@ -285,7 +285,8 @@ def _routing(plan: Plan, ends: Mapping[int, _End], names: Mapping[int, str], bar
                 continue
             extra[node, stop, number] = None
             source, target = bare.host(start).address, bare.host(stop).address
-            protocol = "tcp" if isinstance(plan.flows[flow].transport, TcpTransport) else "udp"
+            kind = kind_of(plan.flows[flow].transport)
+            protocol = {"quic": "udp", "mptcp": "tcp"}.get(kind, kind)
             port = ("dport" if way == "path" else "sport", str(bare.first_port + flow))
             rules.append(
                 (

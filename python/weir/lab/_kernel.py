@@ -210,6 +210,30 @@ class Kernel:
             self._build([module], ())
         return module.file
 
+    def protocol(self, name: str) -> list[Path]:
+        """The kernel's own modules of the protocol ``name``, in the order in which they must be loaded.
+
+        Raises:
+            LabError: the kernel has no such module.
+        """
+        found: list[Path] = []
+        self._add_protocol(name, found)
+        return found
+
+    def _add_protocol(self, name: str, found: list[Path]) -> None:
+        """Adds the module ``name`` after those that it depends on."""
+        path = self.folder / PROTOCOLS / f"{name}.ko"
+        try:
+            depends = re.search(rb"\0depends=([a-z0-9_,]*)\0", b"\0" + path.read_bytes())
+        except OSError as error:
+            raise LabError(
+                f"the lab kernel has no module {name} ({error.strerror}); `weir lab build --again`"
+            ) from None
+        for other in depends[1].decode().split(",") if depends is not None else ():
+            if other and not any(module.stem == other for module in found):
+                self._add_protocol(other, found)
+        found.append(path)
+
     def modules(self, wanted: Iterable[Control]) -> dict[Control, Path]:
         """The kernel module of each congestion control; missing ones are built together.
 

@@ -18,10 +18,12 @@ from weir.plan._types import (
     CommandSource,
     Flow,
     Link,
+    MptcpTransport,
     Plan,
     Queue,
     QuicTransport,
     RateChange,
+    SctpTransport,
     SharesChange,
     TcpTransport,
     TfrcTransport,
@@ -43,6 +45,7 @@ __all__ = [
     "is_reverse",
     "kind_of",
     "line_bytes",
+    "native_payload_bytes",
     "offered_bps",
     "option_bytes",
     "packet_bytes",
@@ -65,6 +68,8 @@ UDP_HEADERS = 28
 """Bytes of an IPv4 and a UDP header."""
 QUIC_HEADERS = 33
 """Bytes of a full QUIC packet beside the payload (``HEADER_BYTES`` of ``crates/weir-quic``)."""
+NATIVE_HEADERS = {"mptcp": 76, "sctp": 48}
+"""Bytes of the headers of a full packet (``header_bytes`` of ``crates/weir-agent/src/native.rs``)."""
 TIMESTAMPS = 12
 """Bytes of the TCP option timestamps with its padding (RFC 7323)."""
 _S = 1_000_000_000
@@ -89,6 +94,12 @@ def tcp_flows(plan: Plan) -> Iterator[tuple[Flow, TcpTransport]]:
             yield flow, flow.transport
 
 
+def native_payload_bytes(protocol: str, mtu: int) -> int:
+    """Payload of a full packet of ``mptcp`` or ``sctp``, bytes; SCTP fills a chunk to a multiple of 4."""
+    room = mtu - NATIVE_HEADERS[protocol]
+    return room // 4 * 4 if protocol == "sctp" else room
+
+
 def payload_bytes(transport: Transport) -> int:
     """Payload of a full packet, bytes."""
     match transport:
@@ -106,6 +117,8 @@ def header_bytes(transport: Transport) -> int:
             return UDP_HEADERS + QUIC_HEADERS
         case UdpTransport() | TfrcTransport():
             return UDP_HEADERS
+        case MptcpTransport() | SctpTransport():
+            return NATIVE_HEADERS[kind_of(transport)]
     return IP_TCP_HEADERS + option_bytes(transport)
 
 

@@ -59,6 +59,7 @@ __all__ = [
     "Memory",
     "Methods",
     "MixedMemory",
+    "MptcpTransport",
     "Node",
     "NodeKind",
     "Offload",
@@ -85,6 +86,7 @@ __all__ = [
     "Report",
     "Role",
     "RoundRobinArbiter",
+    "SctpTransport",
     "Sender",
     "SfqQueue",
     "SharedMemory",
@@ -997,7 +999,37 @@ class TfrcTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag
     """Payload of a datagram; the IP packet adds 28 bytes."""
 
 
-Transport: TypeAlias = TcpTransport | UdpTransport | QuicTransport | TfrcTransport
+class MptcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag="mptcp"):
+    """Multipath TCP (RFC 8684) of a real kernel."""
+
+    cc: str
+    """Congestion control: one of the kernel's for TCP (``linux:NAME``) with MPTCP, ``sctp`` with SCTP, which has
+    one.
+    """
+    payload_bytes: UInt32
+    """Payload of a full packet: of a message with SCTP, approximately of a segment with MPTCP."""
+    receive_buffer_bytes: UInt64
+    """Maximum number of bytes received and not read."""
+    send_buffer_bytes: UInt64
+    """Maximum number of bytes written and not acknowledged."""
+
+
+class SctpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag="sctp"):
+    """SCTP (RFC 9260) of a real kernel."""
+
+    cc: str
+    """Congestion control: one of the kernel's for TCP (``linux:NAME``) with MPTCP, ``sctp`` with SCTP, which has
+    one.
+    """
+    payload_bytes: UInt32
+    """Payload of a full packet: of a message with SCTP, approximately of a segment with MPTCP."""
+    receive_buffer_bytes: UInt64
+    """Maximum number of bytes received and not read."""
+    send_buffer_bytes: UInt64
+    """Maximum number of bytes written and not acknowledged."""
+
+
+Transport: TypeAlias = TcpTransport | UdpTransport | QuicTransport | TfrcTransport | MptcpTransport | SctpTransport
 """The transport of a flow."""
 
 

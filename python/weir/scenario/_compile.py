@@ -16,6 +16,7 @@ from ._class_members import assign_members
 from ._distribution import draw
 from ._flows import Group, groups_of
 from ._lang_scenario import Acks, Body, Instant, Trace
+from ._native import PROTOCOLS
 from ._network import Link, Network
 from ._selector import Selector
 from ._switch import switch_plan
@@ -151,6 +152,7 @@ def _measure(body: Body, flows: list[dict[str, Any]], groups: list[Group], end: 
     plan["trace"] = None
     if trace is not None:
         plan["trace"] = {**_chosen("trace", trace, flows, groups, end, log), "max_packets": trace.max_packets}
+        _refuse_native(plan["trace"]["flows"], flows, trace, log)
     if acks is not None:  # as with delays
         plan["acks"] = {**_chosen("record", acks, flows, groups, end, log), "max_rows": acks.max_rows}
     return plan
@@ -168,6 +170,17 @@ def _chosen(
         )
     chosen = [i for s in given.flows for i in _traced(s, flows, groups, log)]
     return {"flows": sorted(set(chosen)), "from_ns": given.from_, "to_ns": to}
+
+
+def _refuse_native(chosen: list[int], flows: list[dict[str, Any]], trace: Trace, log: Log) -> None:
+    """Logs an error if a traced flow has a transport whose headers no trace has."""
+    for number in chosen or range(len(flows)):
+        protocol = flows[number]["transport"]["protocol"]
+        if protocol in PROTOCOLS:
+            name, title = flows[number]["name"], PROTOCOLS[protocol]
+            text = f"the trace would have flow `{name}` over {title}; it has TCP and UDP only: name others in `flows`"
+            log.error(trace.at("flows") if trace.flows else trace.mark, text)
+            return
 
 
 def _group(selector: Selector, groups: list[Group], log: Log) -> Group:

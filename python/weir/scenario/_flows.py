@@ -16,6 +16,7 @@ from ._distribution import duty
 from ._lang_commands import Command, Iperf3
 from ._lang_scenario import Body
 from ._lang_web import Web
+from ._native import PROTOCOLS, Native, native_plan
 from ._network import Network, Path
 from ._quic import Quic, quic_plan
 from ._selector import Selector
@@ -71,16 +72,19 @@ class Group:
             raise self._log.error(entry.mark, f"{budget.flows} flows are too many; the limit is {MAX_FLOWS}")
         self.flows = self._place(pairs, count)
 
-    def _resolved(self, body: Body) -> Resolved | Quic | Tfrc:
+    def _resolved(self, body: Body) -> Resolved | Quic | Tfrc | Native:
         entry = self.entry
         spec = merge(body.transport, entry.transport)
-        if spec.protocol not in ("quic", "tfrc"):
+        protocol = spec.protocol or "tcp"
+        if protocol == "tcp":
             return Resolved(spec, entry.mark, self._folder, self._log)
         if isinstance(entry, Command | Iperf3):
             mark = spec.marks.get("protocol", entry.mark)
-            name = spec.protocol.upper()
+            name = protocol.upper()
             raise self._log.error(mark, f"a program brings its own transport, and weir has none with {name} for it")
-        kind = Quic if spec.protocol == "quic" else Tfrc
+        if protocol in PROTOCOLS:
+            return Native(spec, entry, body.transport, self._log)
+        kind = Quic if protocol == "quic" else Tfrc
         return kind(spec, entry, body.transport, self._log)
 
     @property
@@ -359,6 +363,8 @@ class Group:
                 return quic_plan(quic, flow.path, flow.rtt)
             case Tfrc() as tfrc:
                 return tfrc_plan(tfrc, flow.path)
+            case Native() as native:
+                return native_plan(native, flow.path, flow.rtt)
             case Resolved() as tcp:
                 return tcp_plan(tcp, flow.path, flow.rtt)
 

@@ -1,4 +1,4 @@
-"""Language definitions of transports: congestion controls and settings of TCP, QUIC and TFRC."""
+"""Language definitions of transports: congestion controls and settings of TCP, QUIC, TFRC, MPTCP and SCTP."""
 
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
 from __future__ import annotations
@@ -117,7 +117,7 @@ _BUFFER = AmountType("bytes", "bdp", "default")
 
 @dataclass(frozen=True, kw_only=True)
 class Transport(Spec):
-    """Settings of TCP, of QUIC and of TFRC. Those of a workload entry take precedence over the scenario's."""
+    """Settings of TCP, and of other transports. Those of a workload entry take precedence over the scenario's."""
 
     protocol: str | None = key(
         Choice(
@@ -128,6 +128,8 @@ class Transport(Spec):
                 "`cubic` or `bbr`, without options), buffers and `initial_window`",
                 "tfrc": "TFRC (RFC 5348): datagrams at the rate of TCP's throughput equation, in the simulator; it has "
                 "no other settings",
+                "mptcp": "MPTCP (RFC 8684) of a real kernel, over one path; it has `cc` (`linux:NAME`) and buffers",
+                "sctp": "SCTP (RFC 9260) of a real kernel; it has buffers",
             },
         ),
         "Protocol that carries the data. Default: `tcp`.",

@@ -185,7 +185,7 @@ class Workload(Spec):
     reverse_level: float | None = key(
         _LEVEL, "Reverse traffic R as a share of the bottleneck; implies `reverse` and `background`.", default=None
     )
-    transport: Transport = key(Struct(Transport), "Settings of TCP or QUIC of this entry.", default=Transport())
+    transport: Transport = key(Struct(Transport), "Settings of the transport of this entry.", default=Transport())
     dscp: int = key(DSCP, "Differentiated-services code point, by number or name (`ef`). Default: 0.", default=0)
 
     @property

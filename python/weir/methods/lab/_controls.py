@@ -10,13 +10,15 @@ from weir import cc as users
 from weir.hosts.congestion import FOREIGN, Wanted, wanted
 from weir.lab import BUILT_IN, Control, FaultError, HungError, Kernel, LabError, LoopError, registered
 from weir.methods import MethodError
-from weir.plan import Plan
+from weir.plan import MptcpTransport, Plan, kind_of
 
 __all__ = ["Controls", "controls", "obstacle"]
 
 _DRAWS = ("weir_random_", "weir_stamps(")
 """What the source of a congestion control calls for a random number, or for timestamps, whose offset is random."""
 
+_MODULES = ("sctp",)
+"""Transports that are modules of the lab's kernel."""
 _NAME = 15
 """Longest name of a congestion control in Linux."""
 
@@ -81,7 +83,11 @@ def controls(plan: Plan, kernel: Kernel) -> Controls:
         ours[cc] = _fitting(cc.name, Control.of(source, "weir_" if number == 0 else f"w{number}_"))
         names[cc.label] = ours[cc].kernel_name
     modules = kernel.modules(ours.values())
-    loads = tuple((modules[control], _parameters(cc)) for cc, control in ours.items())
+    protocols = {kind_of(flow.transport) for flow in plan.flows} & set(_MODULES)
+    loads = (
+        *((module, "") for name in sorted(protocols) for module in kernel.protocol(name)),
+        *((modules[control], _parameters(cc)) for cc, control in ours.items()),
+    )
     return Controls(loads, names, {control.kernel_name: cc.name for cc, control in ours.items()})
 
 
@@ -110,6 +116,9 @@ def obstacle(plan: Plan) -> str | None:
                 _native(cc)
             else:
                 _fitting(cc.name, Control.of(_source(cc.name)))
+        for flow in plan.flows:
+            if isinstance(flow.transport, MptcpTransport):
+                _native(Wanted(flow.transport.cc, ()))
     except (MethodError, LabError) as error:
         return str(error)
     return None
