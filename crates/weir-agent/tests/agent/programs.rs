@@ -246,7 +246,8 @@ fn datagrams_of_iperf3_are_counted_by_its_reports() {
     let sent: u64 = report.column("sent", "sent_ip_bytes").iter().sum();
     let packets = report.column("flows", "sent_packets")[0];
     let payload = report.column("flows", "sent_bytes")[0];
-    assert_eq!(payload, packets * 1000);
+    // iperf3 counts a datagram before it sends it: the interrupt may come between.
+    assert!(matches!(packets * 1000 - payload, 0 | 1000), "{payload} {packets}");
     assert!(sent.abs_diff(packets * 1028) <= packets, "headers count: {sent} {packets}");
     // The client is interrupted: what it sends between its report and its end is in the server's only.
     assert!(delivered as f64 <= 1.2 * payload as f64, "{delivered} {payload}");
