@@ -28,3 +28,11 @@ def consoles_of_their_own() -> Iterator[None]:
 def weir() -> Weir:
     """``weir("schema", "plan")`` runs ``weir schema plan`` in this process."""
     return called
+
+
+@pytest.fixture(scope="module")
+def own_seal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Lets ``weir clean`` in a module's tests recognise only what the module made: other tests run at the same time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield

@@ -19,6 +19,8 @@ from shared import argv, called, environment
 from weir import _files, engine
 from weir.engine._folder import RunFolder
 
+pytestmark = pytest.mark.usefixtures("own_seal")
+
 _HANG_S = 120.0
 
 

@@ -21,6 +21,8 @@ from weir.engine._cell import CellWriter, place
 from weir.engine._folder import RunFolder
 from weir.engine._lock import is_locked
 
+pytestmark = pytest.mark.usefixtures("own_seal")
+
 _HANG_S = 60.0
 _SCENARIO = ("rows=7", "rows=8")
 

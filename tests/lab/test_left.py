@@ -18,6 +18,8 @@ from weir.lab._kernel import _Module
 from weir.lab._lab import PREFIX
 from weir.lab._left import _OLD_S
 
+pytestmark = pytest.mark.usefixtures("own_seal")
+
 _DEEP = """
 import os
 os.chdir("/run/weir")
