@@ -17,6 +17,7 @@ from synthetic import Cell, Dumbbell, sweep, write_run
 
 from shared import seal_run
 from weir.report import build
+from weir.report.bundle import inline_code
 from weir.report.tables import SUMMARY
 from weir.report.view import RunView
 from weir.run import RunWarning, open_run
@@ -327,3 +328,8 @@ def test_a_scenario_that_is_not_yaml_any_more_is_shown_as_it_is(tmp_path: Path) 
     seal_run(run)
     page = read_page(build(open_run(run)))
     assert "title: [unclosed" in page.by_id("provenance").text
+
+
+def test_backquotes_are_code() -> None:
+    assert inline_code("run `a <b>` & `c`") == "run <code>a &lt;b&gt;</code> &amp; <code>c</code>"
+    assert inline_code("it`s <b>") == "it`s &lt;b&gt;"

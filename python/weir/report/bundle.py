@@ -13,7 +13,7 @@ from typing import Any
 
 import jinja2
 import vl_convert
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from weir._files import write_atomic
 from weir.report.charts import Chart, Drawing, Medium
@@ -99,11 +99,20 @@ def _policy(css: str, *scripts: str) -> str:
     )
 
 
+def inline_code(text: str) -> Markup:
+    """The text with what stands between backquotes as code; everything is escaped."""
+    parts = [str(escape(part)) for part in text.split("`")]
+    if len(parts) % 2 == 0:  # one has no partner
+        return escape(text)
+    return Markup("".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts)))
+
+
 @lru_cache(maxsize=4)
 def environment(*folders: Path) -> jinja2.Environment:
     """Templates in ``folders`` and of the report, with the macro that renders a table."""
     loader = jinja2.FileSystemLoader([*folders, _ASSETS])
     found = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    found.filters["code"] = inline_code
     macros: Any = found.get_template("table.html.j2").module
     found.globals["render_table"] = macros.render_table
     return found

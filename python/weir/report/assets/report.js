@@ -70,7 +70,7 @@
     const grid = isGrid(spec);
     let columns = item.columns;
     const own = item.columns > 1 && !grid;        // each panel has its own y axis beside it
-    if (own) columns = Math.max(1, Math.min(columns, Math.floor(outer / item.panel)));
+    if (own) columns = Math.max(1, Math.min(columns, Math.floor(outer / (item.panel + AXIS_LEFT))));
     const spacing = typeof spec.spacing === "number" ? spec.spacing : 0;
     const labels = grid && spec.facet.row ? spec.facet.row.sort : [];
     const right = Math.max(AXIS_RIGHT, ...labels.map((label) => 14 + 7.4 * Math.min(33, label.length)));
