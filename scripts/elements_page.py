@@ -113,7 +113,8 @@ def _value(key: Key) -> str:
 
 
 def _in_linux(one: Element) -> str:
-    names = queues.discipline(one.name).names
-    if not names:
+    equivalent = queues.discipline(one.name)
+    if not equivalent.names:
         return "Linux does not have it: methods whose links are the kernel's own refuse it."
-    return f"In Linux: {', '.join(f'`{name}`' for name in names)}."
+    names = ", ".join(f"`{name}`" for name in equivalent.names)
+    return f"In Linux: {names}. {equivalent.differs}".strip()

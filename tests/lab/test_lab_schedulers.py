@@ -81,13 +81,7 @@ def test_class_rates_are_the_simulators_within_one_per_cent(
 
 def test_drops_of_classes_add_up_to_those_of_the_link(both: tuple[str, dict[str, Any], Memory, Memory]) -> None:
     name, plan, lab, sim = both
-    drops = _rates(lab, plan, "drop_packets")
-    links = lab.columns("links")
-    of_link = sum(
-        dropped
-        for time, link, dropped in zip(links["time_ns"], links["link"], links["drop_packets"], strict=True)
-        if link == 0 and _FROM_NS < time <= _TO_NS
-    )
+    drops, of_link = _rates(lab, plan, "drop_packets"), _drops(lab)
     assert sum(drops.values()) * 3 == pytest.approx(of_link)
     assert of_link > 1000
     for one, rate in _rates(sim, plan, "drop_packets").items():
@@ -100,14 +94,34 @@ def test_without_a_size_table_the_lab_takes_the_emulator(kernel: Kernel) -> None
     assert "which needs the sizes of packets on the wire" in sink.text("lab.json")
 
 
-def test_flows_of_sfq_have_the_rates_of_the_simulator(kernel: Kernel) -> None:
+FAIR = {
+    "sfq": "{sfq: {size: 60packets}}",
+    "fq": "{fq: {}}",
+    "fq, short turns": "{fq: {quantum: 1514B, flow_limit: 40}}",
+    "fq, paced by turns": "{fq: {max_rate: 5Mbps}}",
+    "fq, paced by packets": "{fq: {max_rate: 500kbps}}",
+}
+_UNMARKED = _SCENARIO.replace(", dscp: ef", "").replace(", dscp: af11", "")
+
+
+@pytest.mark.parametrize("name", FAIR)
+def test_flows_of_fair_queues_have_the_rates_and_drops_of_the_simulator(kernel: Kernel, name: str) -> None:
     """The loads ask for 10, 90 and 90 % of the link: the first gets what it asks for, the others half of the rest."""
-    plan = plan_of(_SCENARIO.format(queue="{sfq: {size: 60packets}}"))
-    rates = [_goodputs(execute(method, plan)[0], len(plan["flows"])) for method in ("lab", "sim")]
-    lab, sim = rates
-    assert sum(sim) > 0.85 * 20e6 / 8, "the link is full"
-    assert lab == pytest.approx(sim, rel=0.01)
-    assert sim[1] == pytest.approx(sim[2], rel=0.05)
+    plan = plan_of(_UNMARKED.format(queue=FAIR[name]))
+    lab, sim = (execute(method, plan)[0] for method in ("lab", "sim"))
+    rates = _goodputs(sim, len(plan["flows"]))
+    assert _goodputs(lab, len(plan["flows"])) == pytest.approx(rates, rel=0.01)
+    assert rates[1] == pytest.approx(rates[2], rel=0.05)
+    assert _drops(sim) > 4000
+    assert _drops(lab) == pytest.approx(_drops(sim), rel=0.01)
+
+
+def test_only_the_kernels_fq_has_bands_of_priority(kernel: Kernel) -> None:
+    """Linux forwards code point AF11 in the last of three bands, which have weights of 9, 3 and 1."""
+    plan = plan_of(_SCENARIO.format(queue="{fq: {}}"))
+    lab, sim = (_goodputs(execute(method, plan)[0], len(plan["flows"])) for method in ("lab", "sim"))
+    assert lab[2] > 2 * lab[1]
+    assert sim[2] == pytest.approx(sim[1], rel=0.05)
 
 
 def _goodputs(sink: Memory, flows: int) -> list[float]:
@@ -117,3 +131,13 @@ def _goodputs(sink: Memory, flows: int) -> list[float]:
         if _FROM_NS < time <= _TO_NS:
             found[flow] += size / ((_TO_NS - _FROM_NS) / 1e9)
     return found
+
+
+def _drops(sink: Memory) -> int:
+    """Packets that the bottleneck drops while the flows are full."""
+    rows = sink.columns("links")
+    return sum(
+        dropped
+        for time, link, dropped in zip(rows["time_ns"], rows["link"], rows["drop_packets"], strict=True)
+        if link == 0 and _FROM_NS < time <= _TO_NS
+    )

@@ -84,6 +84,8 @@ class Discipline:
 
     names: ClassVar[tuple[str, ...]] = ()
     """What ``tc`` calls it; none: Linux does not have it."""
+    differs: ClassVar[str] = ""
+    """Sentences about what the kernel's does otherwise, for the documents."""
     marks_word: ClassVar[int | None] = None
     """Index of the 32-bit word with the number of marked packets in ``tc``'s own statistics (``linux/pkt_sched.h``)."""
 

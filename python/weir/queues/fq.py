@@ -14,6 +14,10 @@ class Fq(Discipline):
     """``fq``, whose limits are in packets. It paces by the rates of sockets only if there is a maximum rate."""
 
     names = ("fq",)
+    differs = (
+        "It needs a power of two of `buckets`. Linux 6.7 and newer have three bands of priority, which the code point "
+        "of a forwarded packet selects; weir has one."
+    )
     marks_word = 20
     needs_wire_sizes = True
 

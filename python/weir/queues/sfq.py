@@ -18,6 +18,10 @@ class Sfq(Discipline):
     """``sfq``, whose limit is in packets and whose period of salts is in seconds."""
 
     names = ("sfq",)
+    differs = (
+        f"It needs a power of two of `buckets`, a `depth` of at most {_DEPTH} packets, at most {_FLOWS} `flows`, a "
+        "`size` of two packets or more, and whole seconds in `perturb`. It counts allotments in units of 8 bytes."
+    )
 
     def obstacle(self, link: Link) -> str | None:
         queue = _queue(link)
