@@ -220,6 +220,8 @@ def test_random_draws_are_executed(run: Callable[..., Ran]) -> None:
         (("tiny.yaml", "--method", "sim,smi"), "no method 'smi'"),
         (("nothing.yaml",), "there is no file 'nothing.yaml'"),
         (("--draws", "2", "--cells", "3"), "give only one of --draws, --cells and --pairs"),
+        (("tiny.yaml", "--cc", "vegas"), "--cc needs --draws"),
+        (("--draws", "2", "--cc", "vega"), "vega"),
         (("tiny.yaml", "--pairs", "2", "--cells", "3"), "give only one of --draws, --cells and --pairs"),
         (("tiny.yaml", "--within", "godput_error=3%"), "Did you mean 'goodput_error'?"),
         (("tiny.yaml", "--within", "goodput_error=3ms"), "expected a share"),

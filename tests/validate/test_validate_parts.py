@@ -101,6 +101,15 @@ def test_draws_follow_from_seed_and_number_and_all_compile() -> None:
     assert len({cell.factors["aqm"] for cell in many}) == 4
 
 
+def test_draws_have_the_congestion_controls_that_are_asked_for() -> None:
+    others = draws(12, 7, {}, ccs=("vegas", "bbr")).cells()
+    assert {cell.factors["cc"] for cell in others} == {"vegas", "bbr"}
+    assert {flow["transport"]["cc"] for cell in others for flow in cell.plan()["flows"]} == {"vegas", "bbr"}
+    # Nothing else of a scenario depends on them.
+    for own, other in zip(draws(12, 7, {}, ccs=("reno", "cubic")).cells(), others, strict=True):
+        assert {**own.factors, "cc": ""} == {**other.factors, "cc": ""}
+
+
 def test_errors_by_hand() -> None:
     row = {"relative": -0.05, "difference": -0.02, "a_value": 0.002, "b_value": 0.001}
     differences = {"goodput.aggregate.mean": row, "jain": row, "link.loss": row}

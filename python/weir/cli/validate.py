@@ -64,6 +64,7 @@ _SIDES = "sim,emul"
 @click.option(
     "--max-rate", metavar="RATE", default="1Gbps", show_default=True, help="Largest rate of a random scenario."
 )
+@click.option("--cc", "ccs", metavar="A,B", help="Congestion controls of random scenarios.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; repeatable.")
 @click.option("--seeds", type=click.IntRange(2), metavar="N", help="Execute A with N seeds to find errors by chance.")
 @click.option(
@@ -101,6 +102,7 @@ def command(
     seed: int,
     draws: int | None,
     max_rate: str,
+    ccs: str | None,
     overrides: tuple[str, ...],
     seeds: int | None,
     limits: tuple[str, ...],
@@ -119,12 +121,14 @@ def command(
     The same command continues an interrupted validation. A larger sample reuses the cells of a smaller one.
     """
     from weir import engine
-    from weir.study import How, parse_sides
+    from weir.study import CCS, How, parse_sides
     from weir.study import validation as package
 
     allowed = _limits(limits)
     if sum(number is not None for number in (draws, cells, pairs)) > 1:
         raise click.UsageError("give only one of --draws, --cells and --pairs")
+    if ccs is not None and draws is None:
+        raise click.UsageError("--cc needs --draws; a scenario's own controls are --set 'sweep.transport.cc=[A, B]'")
     name = (
         f"random-{seed}"
         if draws is not None
@@ -142,6 +146,7 @@ def command(
         seed=seed,
         overrides=parse_set(overrides),
         most_bps=_rate(max_rate),
+        ccs=CCS if ccs is None else tuple(name.strip() for name in ccs.split(",")),
     )
     place = out or Path("runs") / "validate" / name
     how = How(workers, fresh, force, display=lambda: engine.display(quiet=quiet, verbose=verbose > 0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from weir.study._cells import Chosen, covering, sample
 from weir.study._covering import covering_array
-from weir.study._draw import draws
+from weir.study._draw import CCS, draws
 from weir.study._execute import Done, How, Task, execute, missing_methods, opened, today
 from weir.study._grid import QUICK_CELLS, Grid
 from weir.study._sides import Side, folder_name, parse_methods, parse_sides
@@ -17,6 +17,7 @@ from weir.study._time import Clock, seconds_of
 from weir.study.errors import StudyError
 
 __all__ = [
+    "CCS",
     "QUICK_CELLS",
     "Chosen",
     "Clock",

@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from weir.scenario import Scenario, parse
 from weir.study._cells import Chosen
 
-__all__ = ["DrawnCell", "draws"]
+__all__ = ["CCS", "DrawnCell", "draws"]
 
-CCS = ("reno", "bic", "cubic", "highspeed", "htcp", "scalable")
+CCS: Sequence[str] = ("reno", "bic", "cubic", "highspeed", "htcp", "scalable")
+"""Congestion controls of random scenarios, unless others are asked for."""
 RTT_S = (0.001, 0.2)
 RATE_BPS = (10e6, 1e9)
 QUEUE_BDP = (0.1, 2.0)
@@ -42,15 +43,23 @@ class DrawnCell:
         return self.scenario.cells()[self.repeat].plan()
 
 
-def draws(number: int, seed: int, overrides: Mapping[str, str], *, most_bps: float = RATE_BPS[1]) -> Chosen:
-    """``number`` scenarios; ``overrides`` change each (``repeat`` gives repeats), ``most_bps`` bounds their rates.
+def draws(
+    number: int,
+    seed: int,
+    overrides: Mapping[str, str],
+    *,
+    most_bps: float = RATE_BPS[1],
+    ccs: Sequence[str] = CCS,
+) -> Chosen:
+    """``number`` scenarios with congestion controls of ``ccs``; ``overrides`` change each (``repeat`` gives repeats),
+    ``most_bps`` bounds their rates.
 
     Raises:
         weir.scenario.ScenarioError: an override does not fit.
     """
     cells = []
     for k in range(number):
-        factors, document = _draw(random.Random(f"weir validate {seed}/{k}"), k, seed, most_bps)
+        factors, document = _draw(random.Random(f"weir validate {seed}/{k}"), k, seed, most_bps, ccs)
         scenario = parse(json.dumps(document), f"<draw {k} of seed {seed}>", overrides=overrides)
         named = {"draw": str(k), **factors}
         cells += [DrawnCell(f"{k:04d}-r{r}", named, r, scenario) for r in range(scenario.repeat)]
@@ -58,8 +67,10 @@ def draws(number: int, seed: int, overrides: Mapping[str, str], *, most_bps: flo
     return Chosen(f"Random draws of seed {seed}", text, "<random>", tuple(cells), ("draw", *_SHOWN))
 
 
-def _draw(rng: random.Random, number: int, seed: int, most_bps: float) -> tuple[dict[str, str], dict[str, Any]]:
-    cc = rng.choice(CCS)
+def _draw(
+    rng: random.Random, number: int, seed: int, most_bps: float, ccs: Sequence[str]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    cc = rng.choice(ccs)
     rtt_s = _log_uniform(rng, *RTT_S)
     rate = _log_uniform(rng, RATE_BPS[0], most_bps)
     share = _log_uniform(rng, *QUEUE_BDP)

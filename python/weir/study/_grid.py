@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from weir.scenario import load
 from weir.study._cells import Chosen, covering, sample
-from weir.study._draw import draws
+from weir.study._draw import CCS, draws
 from weir.study._execute import Task
 from weir.study._sides import Side
 
@@ -35,6 +35,8 @@ class Grid:
     seed: int = 1
     most_bps: float = 1e9
     """Upper bound of the rates of random draws."""
+    ccs: Sequence[str] = CCS
+    """Congestion controls of random draws."""
     claims: bool = False
     """Whether runs carry the scenario's claims although they may be of a sample."""
 
@@ -47,7 +49,7 @@ class Grid:
         """
         overrides = {**self.overrides, **side.overrides}
         if self.scenario is None:
-            return draws(self.cells or QUICK_CELLS, self.seed, overrides, most_bps=self.most_bps)
+            return draws(self.cells or QUICK_CELLS, self.seed, overrides, most_bps=self.most_bps, ccs=self.ccs)
         scenario = load(self.scenario, quick=self.quick, overrides=overrides)
         if self.pairs is not None:
             return covering(scenario, self.pairs, self.seed)

@@ -19,7 +19,7 @@ from weir import engine, study
 from weir.plan import plan_hash
 from weir.run import Run
 from weir.scenario import load
-from weir.study import Chosen, How, Side, StudyError, Task, draws, opened, parse_sides
+from weir.study import CCS, Chosen, How, Side, StudyError, Task, draws, opened, parse_sides
 from weir.study.validation._errors import ERRORS, Aim, Summary, aims, errors_of, summarise
 from weir.study.validation._values import Values, by_cell
 
@@ -198,7 +198,8 @@ def _all(stored: Stored, overrides: Mapping[str, str], locate: Callable[[str], P
     if name is None:
         drawn = stored.data["draws"]
         number = 1 + max(int(cell["factors"]["draw"]) for cell in stored.cells)
-        return draws(number, int(drawn["seed"]), overrides, most_bps=float(drawn["most_bps"]))
+        ccs = drawn.get("ccs", CCS)
+        return draws(number, int(drawn["seed"]), overrides, most_bps=float(drawn["most_bps"]), ccs=ccs)
     scenario = load(locate(str(name)), quick=bool(stored.settings["quick"]), overrides=overrides)
     return Chosen(scenario.title, scenario.text, scenario.file, tuple(scenario.cells()), tuple(scenario.factors))
 

@@ -13,7 +13,7 @@ from weir.compare import Comparison, compare
 from weir.report.fidelity import point_of
 from weir.run import Run
 from weir.run.quantity import parse_quantity
-from weir.study import QUICK_CELLS, Chosen, Grid, How, Side, StudyError, opened, parse_sides, today
+from weir.study import CCS, QUICK_CELLS, Chosen, Grid, How, Side, StudyError, opened, parse_sides, today
 from weir.study.validation._chance import chances, own_chance
 from weir.study.validation._errors import ERRORS, METRICS, Aim, Summary, aims, cell_errors, errors_of, summarise
 from weir.study.validation._repeats import medians
@@ -44,6 +44,8 @@ class Job:
     overrides: Mapping[str, str] | None = None
     most_bps: float = 1e9
     """Upper bound of the rates of random draws."""
+    ccs: Sequence[str] = CCS
+    """Congestion controls of random draws."""
 
     @property
     def grid(self) -> Grid:
@@ -57,6 +59,7 @@ class Job:
             pairs=self.pairs,
             seed=self.seed,
             most_bps=self.most_bps,
+            ccs=self.ccs,
         )
 
 
@@ -137,6 +140,10 @@ class Validation:
         known = [i for i, cell in enumerate(self.cells) if not math.isnan(cell.errors[name])]
         return sorted(known, key=lambda i: -self.cells[i].errors[name])[:number]
 
+    def _draws(self) -> dict[str, Any] | None:
+        job = self.job
+        return None if job.scenario else {"seed": job.seed, "most_bps": job.most_bps, "ccs": list(job.ccs)}
+
     def to_json(self) -> dict[str, Any]:
         """The output of ``weir validate --json``: a summary per kind of error, by name, and the cells."""
         return {
@@ -147,7 +154,7 @@ class Validation:
             "methods": [side.name for side in self.sides],
             "scenario": None if self.job.scenario is None else scenario_name(self.job.scenario),
             "settings": {"quick": self.job.quick, "set": dict(self.job.overrides or {})},
-            "draws": {"seed": self.job.seed, "most_bps": self.job.most_bps} if self.job.scenario is None else None,
+            "draws": self._draws(),
             "kernels": list(self.kernels),
             "cells": [cell.to_json() for cell in self.cells],
             "failures": list(self.failures),
