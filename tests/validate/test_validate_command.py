@@ -208,8 +208,14 @@ def test_one_disturbed_repeat_of_three_does_not_count(run: Callable[..., Ran], d
 
 def test_random_draws_are_executed(run: Callable[..., Ran]) -> None:
     found = json.loads(
-        run("--draws", "2", "--seed", "3", "--max-rate", "20Mbps", "--method", "sim,sim@seed=2", "-q", "--json").out
+        run(
+            *("--draws", "2", "--seed", "3", "--max-rate", "20Mbps", "--cc", "vegas", "--name", "mine"),
+            *("--method", "sim,sim@seed=2", "-q", "--json"),
+        ).out
     )
+    assert found["name"].startswith("mine-sim-")
+    assert found["draws"] == {"seed": 3, "most_bps": 20e6, "ccs": ["vegas"]}
+    assert {cell["factors"]["cc"] for cell in found["cells"]} == {"vegas"}
     assert [cell["factors"]["draw"] for cell in found["cells"]] == ["0", "1"]
 
 
@@ -221,6 +227,7 @@ def test_random_draws_are_executed(run: Callable[..., Ran]) -> None:
         (("nothing.yaml",), "there is no file 'nothing.yaml'"),
         (("--draws", "2", "--cells", "3"), "give only one of --draws, --cells and --pairs"),
         (("tiny.yaml", "--cc", "vegas"), "--cc needs --draws"),
+        (("tiny.yaml", "--name", "../a"), "'../a': expected letters, digits and hyphens"),
         (("--draws", "2", "--cc", "vega"), "vega"),
         (("tiny.yaml", "--pairs", "2", "--cells", "3"), "give only one of --draws, --cells and --pairs"),
         (("tiny.yaml", "--within", "godput_error=3%"), "Did you mean 'goodput_error'?"),

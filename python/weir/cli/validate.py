@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -74,6 +75,7 @@ _SIDES = "sim,emul"
     metavar="ERROR=SHARE",
     help="Exit with 1 unless nine cells in ten are within it.",
 )
+@click.option("--name", "named", metavar="NAME", help="Name of the results. Default: the scenario's.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the runs. Default: runs/validate/NAME.")
 @click.option(
     "--document",
@@ -106,6 +108,7 @@ def command(
     overrides: tuple[str, ...],
     seeds: int | None,
     limits: tuple[str, ...],
+    named: str | None,
     out: Path | None,
     folder: Path | None,
     page: Path | None,
@@ -129,11 +132,13 @@ def command(
         raise click.UsageError("give only one of --draws, --cells and --pairs")
     if ccs is not None and draws is None:
         raise click.UsageError("--cc needs --draws; a scenario's own controls are --set 'sweep.transport.cc=[A, B]'")
-    name = (
+    name = named or (
         f"random-{seed}"
         if draws is not None
         else slug(scenario, version="quick" if quick else "full").removeprefix("validation-")
     )
+    if named is not None and not re.fullmatch("[A-Za-z0-9][A-Za-z0-9-]*", named):
+        raise click.BadParameter(f"{named!r}: expected letters, digits and hyphens", param_hint="--name")
     sides = parse_sides(methods)
     job = package.Job(
         name=f"{name}-{sides[0].folder}-{sides[1].folder}",
