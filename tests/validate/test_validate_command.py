@@ -98,6 +98,8 @@ def test_the_document_has_its_tables_figures_and_data(run: Callable[..., Ran], t
             assert (tmp_path / "doc" / line.partition("](")[2].removesuffix(")")).is_file()
     assert "![" in text
     assert str(tmp_path) not in text
+    table = text.partition("## Goodput by congestion control")[2].partition("## The largest errors")[0]
+    assert [line.split(" | ")[:2] for line in table.splitlines()[4:] if line] == [["| reno", "2"], ["| cubic", "2"]]
     data = json.loads((tmp_path / "doc" / "tiny-sim-sim-seed-2.json").read_text(encoding="utf-8"))
     assert data["format"] == 1
     assert data["command"].startswith("weir validate")

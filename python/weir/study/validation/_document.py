@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from weir.study.validation import _figures
-from weir.study.validation._errors import ERRORS, Summary
+from weir.study.validation._errors import ERRORS, Summary, summarise
 from weir.study.validation._heatmap import CHART, error_text, summary_texts
 from weir.study.validation._validation import CellResult, Validation
 
@@ -62,6 +62,7 @@ def markdown(
         *_definitions(validation.summary()),
         *_chance(validation),
         *_by_factor(factors),
+        *_by_control(validation),
         *_warnings(validation),
         "",
         "## The largest errors",
@@ -145,6 +146,25 @@ def _by_factor(figure: Path | None) -> list[str]:
         return []
     picture = f"![{CHART.title}]({figure.parent.name}/{figure.name})"
     return ["", "## Errors by factor", "", CHART.caption + " In brackets the number of cells.", "", picture]
+
+
+def _by_control(validation: Validation) -> list[str]:
+    """The errors of goodput of each congestion control, if there are several."""
+    kind = next(kind for kind in ERRORS if kind.name == "goodput_error")
+    controls = dict.fromkeys(cell.factors["cc"] for cell in validation.cells if "cc" in cell.factors)
+    if len(controls) < 2:
+        return []
+    lines = ["", "## Goodput by congestion control", ""]
+    lines += ["| cc | cells | median | 90th percentile | worst | both aims met | beyond the second aim |"]
+    lines += ["|---|--:|--:|--:|--:|---|--:|"]
+    for control in controls:
+        errors = [cell.errors[kind.name] for cell in validation.cells if cell.factors.get("cc") == control]
+        some = summarise(errors, validation.aims.get(kind.name))
+        if some is not None:
+            numbers = [error_text(kind, value) for value in (some.median, some.p90, some.worst)]
+            met = {None: "", True: "yes", False: "**no**"}[some.met]
+            lines.append(f"| {' | '.join([control, str(some.cells), *numbers, met, _beyond(some)])} |")
+    return lines
 
 
 def _warnings(validation: Validation) -> list[str]:
