@@ -56,3 +56,13 @@ def test_a_switch_that_is_not_full_loses_nothing(tmp_path: Path) -> None:
     assert found["port.ratio"] == pytest.approx([1.0] * 2, rel=1e-2)
     assert found["switch.loss_run_max"] == [0.0, 0.0]
     assert found["port.rate"] == pytest.approx([0.4 * FRAMES] * 2, rel=1e-2)
+
+
+def test_the_input_port_whose_packets_are_dropped_is_told(tmp_path: Path) -> None:
+    """The switch counts what the hosts lack, for each input port."""
+    found = values(tmp_path, "bursty", 1000, "switch.lost", "switch.loss", "port.lost", "port.ratio")
+    # Two full inputs offer 200 ms twice; the output carries it once.
+    assert sum(found["switch.lost"]) == pytest.approx(0.2 * 1e9 / 1538 / 8, rel=0.02)
+    assert found["switch.lost"] == pytest.approx(found["port.lost"], abs=200)
+    assert found["switch.loss"] == pytest.approx([1 - ratio for ratio in found["port.ratio"]], abs=0.01)
+    assert abs(found["switch.lost"][0] - found["switch.lost"][1]) > 1000

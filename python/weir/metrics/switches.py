@@ -147,6 +147,38 @@ def _mean(packets: str, runs: str) -> pl.Expr:
 
 
 @_metric(
+    "switch.lost",
+    symbol="D_i",
+    formula="Σ packets dropped",
+    unit="packets",
+    category=Category.LOSS,
+    section="5.1",
+    table="ports",
+)
+def lost(window: Window) -> Values:
+    """Packets of an input port for which the memory of the switch had no room, at the output port of the flow.
+
+    ``port.lost`` estimates it at the hosts; this counts at the switch, and says which input port paid for a burst.
+    """
+    return _values(window, pl.col("drop_packets").sum())
+
+
+@_metric(
+    "switch.loss",
+    symbol="p_i",
+    formula="Σ packets dropped / Σ packets that arrived, dropped ones among them",
+    unit="1",
+    category=Category.LOSS,
+    section="5.1",
+    table="ports",
+)
+def loss(window: Window) -> Values:
+    """Share of the packets of an input port that the memory of the switch drops; undefined without packets."""
+    arrived = pl.col("in_packets").sum()
+    return _values(window, pl.when(arrived > 0).then(pl.col("drop_packets").sum() / arrived))
+
+
+@_metric(
     "switch.loss_run",
     symbol="b_i",
     formula="Σ packets dropped / Σ runs of consecutive losses",
