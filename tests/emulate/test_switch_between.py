@@ -1,15 +1,17 @@
-"""A real switch between interfaces: a Linux bridge in network namespaces, whose ports have a rate and a buffer."""
+"""Real switches between interfaces: a Linux bridge and Open vSwitch, whose ports have a rate and a buffer."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -29,38 +31,50 @@ def _ip(*words: str) -> bool:
     return subprocess.run(["ip", *words], capture_output=True, check=False).returncode == 0
 
 
-@pytest.fixture(scope="module")
-def interfaces() -> Iterator[list[str]]:
-    """Three namespaces with an interface each, behind a bridge in a fourth one."""
+@contextlib.contextmanager
+def hosts_of_a_switch(tag: str) -> Iterator[tuple[str, list[str]]]:
+    """Three namespaces with an interface each, whose other ends ``p0`` to ``p2`` are in a fourth one: that one, and the
+    interfaces.
+    """
     if os.geteuid() != 0:
         pytest.skip("needs root for network namespaces")
-    tag = f"wsw{os.getpid()}"
     spaces = [f"{tag}-{name}" for name in ("sw", "h0", "h1", "h2")]
     with contextlib.ExitStack() as stack:
         for space in spaces:
             if not _ip("netns", "add", space):
                 pytest.skip("this machine has no network namespaces")
             stack.callback(_ip, "netns", "del", space)
-        bridge = spaces[0]
-        if not _ip("-n", bridge, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0"):
-            pytest.skip("this kernel has no bridges")
-        _ip("-n", bridge, "link", "set", "br0", "up")
         for number, space in enumerate(spaces[1:]):
-            end = ["peer", "name", f"p{number}", "netns", bridge]
+            end = ["peer", "name", f"p{number}", "netns", spaces[0]]
             if not _ip("-n", space, "link", "add", "eth0", "type", "veth", *end):
                 pytest.skip("this kernel has no veth devices")
-            for where, device in ((space, "eth0"), (bridge, f"p{number}")):
+            for where, device in ((space, "eth0"), (spaces[0], f"p{number}")):
                 quiet = ["ip", "netns", "exec", where, "sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"]
                 subprocess.run(quiet, check=False, capture_output=True)
                 _ip("-n", where, "link", "set", device, "up")
-            _ip("-n", bridge, "link", "set", f"p{number}", "master", "br0")
-            shaper = ["tbf", "rate", f"{RATE}bit", "burst", "1600", "limit", str(LIMIT)]
-            done = subprocess.run(
-                ["tc", "-n", bridge, "qdisc", "add", "dev", f"p{number}", "root", *shaper], check=False
-            )
-            if done.returncode:
-                pytest.skip("this kernel has no token bucket filter")
-        yield [f"{space}/eth0" for space in spaces[1:]]
+        yield spaces[0], [f"{space}/eth0" for space in spaces[1:]]
+
+
+def shape(space: str, ports: int) -> None:
+    """Gives ports their rate and their buffer. Open vSwitch removes the queueing discipline of a port that is added."""
+    for number in range(ports):
+        shaper = ["tbf", "rate", f"{RATE}bit", "burst", "1600", "limit", str(LIMIT)]
+        add = ["tc", "-n", space, "qdisc", "add", "dev", f"p{number}", "root", *shaper]
+        if subprocess.run(add, check=False).returncode:
+            pytest.skip("this kernel has no token bucket filter")
+
+
+@pytest.fixture(scope="module")
+def interfaces() -> Iterator[list[str]]:
+    """Interfaces of hosts behind a bridge."""
+    with hosts_of_a_switch(f"wsw{os.getpid()}") as (space, names):
+        if not _ip("-n", space, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0"):
+            pytest.skip("this kernel has no bridges")
+        _ip("-n", space, "link", "set", "br0", "up")
+        for number in range(len(names)):
+            _ip("-n", space, "link", "set", f"p{number}", "master", "br0")
+        shape(space, len(names))
+        yield names
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +89,26 @@ def found(rig: BetweenRig) -> Fitted:
     return fit(rig)
 
 
-def test_every_packet_of_a_slow_stream_comes_out_with_its_number(rig: BetweenRig) -> None:
-    trial = programme.pair(rig, 0.2, 0.2, 500_000_000, 500_000_000)
+def passes_slow_streams(rig: BetweenRig) -> None:
+    """Packets of two slow streams come out with their numbers, unless their port is full.
+
+    A busy machine wakes a token bucket late, and its senders make up for lost time: then a port may be full.
+    """
+    trial = programme.pair(rig, 0.2, 0.2, 500_000_000, 3_000_000_000)
     seen = rig.observe(Trial(trial.streams, trial.end_ns))
-    for sent, received in zip(seen.sent, seen.received, strict=True):
-        assert len(sent) > 200
-        assert (received >= 0).mean() > 0.99
-        came = received >= 0
-        assert (received[came] >= sent[came]).mean() > 0.99
+    sent, received = np.concatenate(seen.sent), np.concatenate(seen.received)
+    came = received >= 0
+    assert min(len(times) for times in seen.sent) > 200
+    assert came.sum() > 200
+    assert (received[came] >= sent[came]).mean() > 0.99
+    packet = trial.streams[0].ip_bytes + _ETHERNET
+    for at in sent[~came]:
+        inside = packet * int(np.sum(came & (sent <= at) & (received > at)))
+        assert inside > 0.5 * LIMIT
+
+
+def test_a_packet_of_a_slow_stream_comes_out_with_its_number(rig: BetweenRig) -> None:
+    passes_slow_streams(rig)
 
 
 def test_a_bridge_is_first_in_first_out_with_the_buffers_of_its_ports(found: Fitted) -> None:
@@ -117,11 +143,12 @@ def test_interfaces_that_are_none_are_refused(interfaces: list[str]) -> None:
 def test_the_command_says_how_exact_the_senders_were(
     interfaces: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = switches.characterise
+    whole, rigs = switches.characterise, list[BetweenRig]()
 
     def short(rig: BetweenRig, name: str, **options: Any) -> switches.Characterised:
         """One trial of the real rig; the rest takes a model, because a whole characterisation takes a minute."""
         rig.observe(programme.pair(rig, 0.3, 0.3, 200_000_000, 100_000_000))
+        rigs.append(rig)
         return whole(switches.ModelRig("{memory: 60kB}"), name, **options)
 
     monkeypatch.setattr(switches, "characterise", short)
@@ -131,7 +158,66 @@ def test_the_command_says_how_exact_the_senders_were(
     assert result.exit_code == 0
     said = json.loads(result.stdout)
     assert said["accuracy"]["streams"] == 2
-    # Slow streams make up for what a busy machine delays.
-    assert said["accuracy"]["achieved"] == pytest.approx(1.0, abs=0.1)
+    # A busy machine may achieve much less than was asked: what it achieved is what is said.
+    assert said["accuracy"]["achieved"] == pytest.approx(rigs[0].summary.achieved)
+    assert 0 < said["accuracy"]["achieved"] < 1.1
     assert said["name"].startswith("between-")
     assert (tmp_path / "switch.yaml").exists()
+
+
+# Open vSwitch --------------------------------------------------------------------------------------------------------
+
+_OVS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl")
+
+
+@pytest.fixture
+def vswitch(tmp_path: Path) -> Iterator[list[str]]:
+    """Interfaces of hosts behind Open vSwitch, which forwards in its own process, without a module of the kernel."""
+    missing = [name for name in _OVS if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"Open vSwitch is not installed: {', '.join(missing)} (Debian: openvswitch-switch)")
+    with contextlib.ExitStack() as stack:
+        space, names = stack.enter_context(hosts_of_a_switch(f"wov{os.getpid()}"))
+        database, remote = tmp_path / "conf.db", f"unix:{tmp_path}/db.sock"
+        variables = {name: str(tmp_path) for name in ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR")}
+        inside = ["ip", "netns", "exec", space, "env", *(f"{name}={value}" for name, value in variables.items())]
+        subprocess.run([*inside, "ovsdb-tool", "create", str(database)], check=True, capture_output=True)
+        for words in (["ovsdb-server", str(database), f"--remote=p{remote}"], ["ovs-vswitchd", remote]):
+            with (tmp_path / f"{words[0]}.said").open("wb") as said:
+                process = subprocess.Popen([*inside, *words], stdout=said, stderr=said)
+            stack.callback(_end, process)
+        ports = [word for number in range(len(names)) for word in ("--", "add-port", "br0", f"p{number}")]
+        vsctl = [*inside, "ovs-vsctl", f"--db={remote}", "--timeout=30", "--retry"]
+        bridge = ["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"]
+        done = subprocess.run([*vsctl, *bridge, *ports], capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = (tmp_path / "ovs-vswitchd.said").read_text()[-2000:]
+            pytest.skip(f"Open vSwitch does not start here: {done.stderr.strip()} {said}")
+        shape(space, len(names))
+        yield names
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def test_a_port_of_open_vswitch_passes_slow_streams_and_is_no_faster_than_its_rate(vswitch: list[str]) -> None:
+    """Two trials: a whole characterisation takes minutes where the switch's process competes for processors."""
+    rig = BetweenRig(vswitch, RATE, _ETHERNET)
+    passes_slow_streams(rig)
+    fast = programme.pair(rig, 1.0, 1.0, 300_000_000, 100_000_000)
+    seen = rig.observe(Trial(fast.streams, fast.end_ns))
+    sent, received = np.concatenate(seen.sent), np.concatenate(seen.received)
+    times = np.sort(received[received >= 0])
+    packet = fast.streams[0].ip_bytes + _ETHERNET
+    assert len(times) > 100
+    # A token bucket that wakes late sends one packet more at most, so no time of 50 ms has more than the rate carries.
+    within = np.searchsorted(times, times + 50_000_000) - np.arange(len(times))
+    assert within.max() * packet * 8 <= 1.1 * RATE * 0.05
+    offered = len(sent) * packet * 8e9 / (sent.max() - sent.min())
+    assert offered < 1.05 * RATE or (received < 0).any()
