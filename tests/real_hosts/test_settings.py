@@ -66,6 +66,15 @@ def test_without_privilege_buffers_have_limits() -> None:
     assert all(one["at_least"] for one in limits(plain, sender))
 
 
+SWITCHED = """
+title: Test
+topology: {star: {hosts: 3, access: {rate: 50Mbps}, switch: fair}}
+transport: {cc: linux:reno, stack: linux}
+workload: [{name: flow, between: [h0, h2], kind: bulk, until: 3s}]
+measure: {goodput: 200ms, links: 0}
+"""
+
+
 @pytest.mark.parametrize(
     ("scenario", "network", "why"),
     [
@@ -78,6 +87,8 @@ def test_without_privilege_buffers_have_limits() -> None:
         (text().replace("links: 0", "links: 0, trace: {}"), "existing", "measure.trace"),
         (text().replace("links: 0", "links: 0, trace: {}"), "emulated, emulator: A", "measure.trace"),
         (text().replace("stack: linux", "stack: linux-2.6"), "existing", "linux-2.6"),
+        (SWITCHED, "existing", "switch `hub`: a memory and an arbiter: this method lacks those; `sim`, `emul`"),
+        (SWITCHED, "emulated, emulator: A", "switch `hub`: a memory and an arbiter"),
     ],
 )
 def test_what_is_refused(scenario: str, network: str, why: str | None) -> None:
