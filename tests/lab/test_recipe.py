@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,16 @@ def test_an_option_that_did_not_take_effect_is_noticed() -> None:
     options = "# a comment\nCONFIG_NET=y\n\nCONFIG_TUN=y\n"
     assert _recipe.refused(options, "CONFIG_NET=y\n# CONFIG_TUN is not set\n") == ["CONFIG_TUN=y"]
     assert not _recipe.refused(options, "CONFIG_TUN=y\nCONFIG_NET=y\n")
+
+
+def test_comments_of_the_configuration_cost_no_new_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "lab"
+    shutil.copytree(_recipe.sources(), copy, ignore=shutil.ignore_patterns("guest", "host"))
+    monkeypatch.setattr(_recipe, "sources", lambda: copy)
+    before, config = _recipe.recipe(AMX), copy / "kernel.config"
+    assert before
+    text = config.read_text(encoding="utf-8")
+    config.write_text(f"# Another comment\n\n{text}", encoding="utf-8")
+    assert _recipe.recipe(AMX) == before
+    config.write_text(text.replace("CONFIG_MPTCP=y\n", ""), encoding="utf-8")
+    assert _recipe.recipe(AMX) != before

@@ -58,8 +58,9 @@ def config(xstate_bytes: int) -> str:
 
 
 def recipe(xstate_bytes: int) -> str:
-    """A hash of the configuration and the changes."""
-    return digest([config(xstate_bytes), state(xstate_bytes), *(p.read_text(encoding="utf-8") for p in patches())])
+    """A hash of the configuration without its comments, and of the changes."""
+    options = [line for line in config(xstate_bytes).splitlines() if line.startswith(("CONFIG_", "# CONFIG_"))]
+    return digest([*options, state(xstate_bytes), *(p.read_text(encoding="utf-8") for p in patches())])
 
 
 def apply(patch: Path, tree: Path) -> None:
