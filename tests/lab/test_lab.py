@@ -159,7 +159,7 @@ def test_a_kernel_that_dies_says_what_it_said(kernel: Kernel) -> None:
     script.add("exec", "sleep", "100000000")
     with Lab(kernel, script) as lab:
         deadline = time.monotonic() + _LOST_S
-        while not kernels_of(lab.folder) and time.monotonic() < deadline:
+        while not (kernels_of(lab.folder) and lab.console()) and time.monotonic() < deadline:
             time.sleep(0.01)
         for pid in kernels_of(lab.folder):
             os.kill(pid, signal.SIGKILL)
