@@ -64,7 +64,8 @@ def test_red_is_near_that_of_the_kernels_own_links_and_of_the_simulator(
     own, netem = (execute("lab", plan(tmp_path, *changes, f"methods.lab.links={links}"))[0] for links in _LINKS)
     simulated = execute("sim", plan(tmp_path, *changes, "transport.cc=reno"))[0]
     for sink in (own, netem):
-        assert sum(delivered(sink)) == pytest.approx(sum(delivered(simulated)), rel=0.05)
+        # Six seeds of the simulator deliver 21.1 to 24.3 MB; flows that never recover deliver 0.3 MB.
+        assert sum(delivered(sink)) == pytest.approx(sum(delivered(simulated)), rel=0.2)
         late = [sum(bottleneck(sink, f"{what}_packets")[250:]) for what in ("mark", "drop")]
         expected = [sum(bottleneck(simulated, f"{what}_packets")[250:]) for what in ("mark", "drop")]
         assert late == pytest.approx(expected, rel=0.35)
