@@ -191,8 +191,8 @@ def vswitch(tmp_path: Path) -> Iterator[list[str]]:
         bridge = ["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"]
         done = subprocess.run([*vsctl, *bridge, *ports], capture_output=True, text=True, check=False)
         if done.returncode:
-            said = (tmp_path / "ovs-vswitchd.said").read_text()[-2000:]
-            pytest.skip(f"Open vSwitch does not start here: {done.stderr.strip()} {said}")
+            why = (tmp_path / "ovs-vswitchd.said").read_text()[-2000:]
+            pytest.skip(f"Open vSwitch does not start here: {done.stderr.strip()} {why}")
         shape(space, len(names))
         yield names
 
