@@ -1,5 +1,6 @@
-//! Runs a plan, prints how fast it was and the checksum of its tables: `plan FILE [reference|ahead|in-order]`. The time is
-//! that of the simulation, without the checksum, and the tables are not written.
+//! Runs a plan, prints how fast it was and the checksum of its tables: `plan FILE [reference|ahead|in-order|NUMBER]`,
+//! the number that of the events of a window. The time is that of the simulation, without the checksum, and the tables are
+//! not written.
 
 #![allow(clippy::disallowed_methods, reason = "it measures wall time")]
 
@@ -16,8 +17,9 @@ fn main() {
     let text = std::fs::read_to_string(&args[1]).expect("a file with a plan");
     let plan: Plan = serde_json::from_str(&text).expect("a plan");
     let mode = args.get(2).map_or("", String::as_str);
-    let lookahead = if mode.is_empty() { None } else { Some(mode == "ahead") };
-    let options = Options { reference: mode == "reference", lookahead };
+    let window_events = mode.parse().ok();
+    let lookahead = if mode.is_empty() || window_events.is_some() { None } else { Some(mode == "ahead") };
+    let options = Options { reference: mode == "reference", lookahead, window_events };
     let begin = Instant::now();
     let mut simulation = Simulation::with_options(&plan, options).expect("the plan can be simulated");
     let built = begin.elapsed().as_secs_f64();

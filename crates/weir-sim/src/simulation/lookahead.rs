@@ -1,9 +1,9 @@
 //! Windows in which the regions of the network run ahead of each other.
 //!
-//! A window ends at the next sample or change of a link. Within it, the regions are visited in turn; each processes its
-//! events as far as its feeders permit (see [`regions`](super::regions)). Events of one kind follow each other, and what
-//! they need stays in the cache. Elsewhere one calendar orders all events: where a transfer may begin or end (see
-//! [`stops`](super::stops)); if single packets are observed; and if a visit finds hardly any event.
+//! A window ends at the next sample or change of a link, or before if it would have many events. Within it, the regions are
+//! visited in turn; each processes its events as far as its feeders permit (see [`regions`](super::regions)). Events of one
+//! kind follow each other, and what they need stays in the cache. Elsewhere one calendar orders all events: where a transfer
+//! may begin or end (see [`stops`](super::stops)); if single packets are observed; and if a visit finds hardly any event.
 
 use weir_links::{Link, Routes};
 use weir_plan::Plan;
@@ -21,6 +21,12 @@ const MOST_VISITS: u64 = 4;
 /// Number of windows that pass in one order before visits are tried again.
 const PAUSE: u32 = 8;
 
+/// A window with more events is cut: its packets shall stay in the near cache from the visit of one region to that of the
+/// next.
+const EVENTS_A_WINDOW: u64 = 1 << 14;
+/// With many regions, a window may have so many events for each of them: a visit must find several to be worth its while.
+const EVENTS_A_REGION: u64 = 16;
+
 /// How far each region is.
 pub(super) struct Lookahead {
     regions: Vec<Region>,
@@ -32,6 +38,12 @@ pub(super) struct Lookahead {
     /// Windows that still pass in one order.
     pause: u32,
     always: bool,
+    /// The longest window, nanoseconds; it follows the rate of events.
+    span_ns: u64,
+    /// A window with more events is cut.
+    most_events: u64,
+    /// Visits and events since the last call of [`was_worth_it`](Lookahead::was_worth_it).
+    recent: (u64, u64),
     batch: Batch,
     /// Events that were processed in windows.
     events: u64,
@@ -54,7 +66,11 @@ pub(super) fn regions(
 impl Lookahead {
     pub fn new(regions: Regions, stops: Stops, options: Options) -> Lookahead {
         let always = options.lookahead == Some(true);
+        let enough = EVENTS_A_WINDOW.max(EVENTS_A_REGION * regions.all.len() as u64);
         Lookahead {
+            span_ns: u64::MAX,
+            most_events: options.window_events.unwrap_or(enough),
+            recent: (0, 0),
             clocks: vec![0; regions.all.len()],
             regions: regions.all,
             patience_ns: stops.patience_ns(),
@@ -64,6 +80,26 @@ impl Lookahead {
             batch: Batch::default(),
             events: 0,
         }
+    }
+}
+
+impl Lookahead {
+    /// Notes a window of `span_ns`; the next ones are shorter if it had too many events, longer if it had few. Their length
+    /// changes no table.
+    fn passed(&mut self, visits: u64, events: u64, span_ns: u64) {
+        self.events += events;
+        self.recent = (self.recent.0 + visits, self.recent.1 + events);
+        if events > self.most_events {
+            self.span_ns = (span_ns / 2).max(1);
+        } else if span_ns == self.span_ns && 4 * events < self.most_events {
+            self.span_ns = self.span_ns.saturating_mul(2);
+        }
+    }
+
+    /// Whether there were events enough for the visits since the last call.
+    fn was_worth_it(&mut self) -> bool {
+        let (visits, events) = std::mem::take(&mut self.recent);
+        MOST_VISITS * events >= visits
     }
 }
 
@@ -89,7 +125,7 @@ impl Simulation {
             let last = if slot == CHANGES { common.0 } else { common.0.saturating_add(1) };
             let whole = last.min(until.0.saturating_add(1));
             let stop = lookahead.stops.first(from, &self.flows, self.statistics.events);
-            let end = whole.min(stop);
+            let end = whole.min(stop).min(from.saturating_add(lookahead.span_ns));
             if end <= from && common > until || lookahead.pause > 0 || stop <= from {
                 let patience_ns = if lookahead.pause > 0 { u64::MAX } else { lookahead.patience_ns };
                 lookahead.pause = lookahead.pause.saturating_sub(1);
@@ -101,14 +137,14 @@ impl Simulation {
                 continue;
             }
             if end > from {
-                let is_worth_it = self.run_window(lookahead, from, end);
-                if !is_worth_it && !lookahead.always {
+                self.run_window(lookahead, from, end);
+                if end == whole.min(stop) && !lookahead.was_worth_it() && !lookahead.always {
                     // What a stop cut short says little of the next window.
                     lookahead.pause = if end < whole { 1 } else { PAUSE };
                 }
                 from = end;
             }
-            if common <= until && common.0 < stop {
+            if end == whole && common <= until && common.0 < stop {
                 self.now = common;
                 self.statistics.events += 1;
                 self.dispatch(slot);
@@ -130,8 +166,8 @@ impl Simulation {
         }
     }
 
-    /// Simulates everything in `[from, end)`, region by region; returns whether there were events enough for the visits.
-    fn run_window(&mut self, lookahead: &mut Lookahead, from: u64, end: u64) -> bool {
+    /// Simulates everything in `[from, end)`, region by region.
+    fn run_window(&mut self, lookahead: &mut Lookahead, from: u64, end: u64) {
         self.calendar.split();
         let Lookahead { regions, clocks, batch, .. } = lookahead;
         clocks.fill(from);
@@ -154,8 +190,7 @@ impl Simulation {
             }
         }
         self.telemetry.regions_met();
-        lookahead.events += self.statistics.events - before;
-        MOST_VISITS * (self.statistics.events - before) >= visits
+        lookahead.passed(visits, self.statistics.events - before, end - from);
     }
 
     /// Processes the events of a region before `end`.

@@ -47,6 +47,8 @@ pub struct Options {
     pub reference: bool,
     /// Whether regions of the network run ahead of each other; without a choice, where it is faster.
     pub lookahead: Option<bool>,
+    /// Events of the regions after which they wait for each other; without a choice, as many as is fast.
+    pub window_events: Option<u64>,
 }
 
 /// Totals of a simulation so far.

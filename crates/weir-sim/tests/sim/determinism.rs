@@ -13,9 +13,9 @@ use crate::random::{self, Menu, cases};
 
 const CASES: u32 = 192;
 
-const FUSED: Options = Options { reference: false, lookahead: Some(false) };
-pub const REFERENCE: Options = Options { reference: true, lookahead: None };
-pub const AHEAD: Options = Options { reference: false, lookahead: Some(true) };
+const FUSED: Options = Options { reference: false, lookahead: Some(false), window_events: None };
+pub const REFERENCE: Options = Options { reference: true, lookahead: None, window_events: None };
+pub const AHEAD: Options = Options { reference: false, lookahead: Some(true), window_events: None };
 
 /// Compares column by column, so that a failure names the first one that differs.
 pub fn assert_same(a: &Tables, b: &Tables, except: &[&str]) -> Result<(), TestCaseError> {

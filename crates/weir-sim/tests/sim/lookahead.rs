@@ -10,7 +10,7 @@ use weir_plan::{
     After, ChangeKind, Delay, Flow, Limit, Loss, Mark, NodeKind, Plan, Queue, RedCurve, RedQueue, Source, Stack, Tcp,
     Transfer, Transport,
 };
-use weir_sim::{Simulation, Statistics, Tables};
+use weir_sim::{Options, Simulation, Statistics, Tables};
 use weir_units::Time;
 
 use crate::common::{MS, add_flow, cbr, droptail, dumbbell, run_with, tcp, udp};
@@ -128,9 +128,11 @@ fn share_with_second(flow: &mut Flow, transfers: Vec<Transfer>, keep_connection:
     second
 }
 
-/// Runs ahead in steps; returns the tables, the totals and the number of events in windows.
-fn run_ahead(plan: &Plan, step_ns: u64) -> (Tables, Statistics, u64) {
-    let mut simulation = Simulation::with_options(plan, AHEAD).expect("the plan can be simulated");
+/// Runs ahead in steps, in windows of about `window_events`; returns the tables, the totals and the number of events in
+/// windows.
+fn run_ahead(plan: &Plan, step_ns: u64, window_events: Option<u64>) -> (Tables, Statistics, u64) {
+    let options = Options { window_events, ..AHEAD };
+    let mut simulation = Simulation::with_options(plan, options).expect("the plan can be simulated");
     let (mut all, mut at) = (Tables::default(), 0);
     loop {
         at += step_ns;
@@ -151,8 +153,9 @@ fn has_busy_host(plan: &Plan) -> bool {
 fn compare(plans: impl Strategy<Value = Plan>) -> (u64, u64) {
     let (ahead, total) = (Cell::new(0), Cell::new(0));
     let steps = prop_oneof![Just(u64::MAX / 2), 100_000u64..300 * MS];
-    let outcome = TestRunner::new(cases(CASES)).run(&(plans, steps), |(plan, step_ns)| {
-        let (tables, statistics, events) = run_ahead(&plan, step_ns);
+    let windows = prop_oneof![Just(None), (20u64..600).prop_map(Some)];
+    let outcome = TestRunner::new(cases(CASES)).run(&(plans, steps, windows), |(plan, step_ns, window_events)| {
+        let (tables, statistics, events) = run_ahead(&plan, step_ns, window_events);
         if has_busy_host(&plan) {
             prop_assert_eq!(events, 0, "its flows share a host's time");
         } else {
@@ -213,7 +216,7 @@ fn batches_at_a_bottleneck_change_nothing() {
         (link.rate_bps, link.queue) = (100_000_000, droptail(None, Some(20)));
     }
     for plan in [bottleneck(droptail(Some(400_000), None)), bottleneck(red), lossy, unobserved, narrow] {
-        let (tables, statistics, events) = run_ahead(&plan, 130 * MS);
+        let (tables, statistics, events) = run_ahead(&plan, 130 * MS, None);
         assert!(statistics.packets > 10_000, "{} packets", statistics.packets);
         assert!(10 * events > 9 * statistics.events, "{events} of {} events in windows", statistics.events);
         let lost: u64 = tables.flows.lost_packets.iter().sum();
