@@ -202,7 +202,12 @@ impl<P: Packet + Send> Children<P> {
 
     /// The first instant at which a queue that holds packets back gives one.
     pub fn held_until(&self, now: Time) -> Option<Time> {
-        let waiting = bits(self.occupied).filter(|&class| self.heads[class].is_none());
+        self.held_until_of(self.occupied, now)
+    }
+
+    /// The same, of these classes.
+    pub fn held_until_of(&self, classes: u64, now: Time) -> Option<Time> {
+        let waiting = bits(self.occupied & classes).filter(|&class| self.heads[class].is_none());
         waiting.filter_map(|class| self.queues[class].held_until(now)).min()
     }
 

@@ -203,6 +203,7 @@ impl AtDeparture for HtbQueue {
             deficits: vec![[0; LEVELS + 1]; leaves.len()].into(),
             turns: vec![[0; PRIORITIES]; LEVELS + 1].into(),
             held: None,
+            asked: 0,
         }
     }
 }
@@ -295,7 +296,9 @@ pub struct Htb<P: Packet + Send> {
     deficits: Box<[[i64; LEVELS + 1]]>,
     /// The leaf that has the turn, for each level and priority.
     turns: Box<[[usize; PRIORITIES]]>,
+    /// The first instant at which a leaf without tokens may send, and the leaves with tokens, which were asked in vain.
     held: Option<Time>,
+    asked: u64,
 }
 
 impl<P: Packet + Send> Htb<P> {
@@ -388,6 +391,7 @@ impl<P: Packet + Send> Qdisc<P> for Htb<P> {
             open &= !(1 << leaf);
         }
         self.held = bits(open & self.children.occupied()).filter_map(|leaf| self.ready_at(leaf)).min();
+        self.asked = !open;
         None
     }
 
@@ -408,7 +412,8 @@ impl<P: Packet + Send> Qdisc<P> for Htb<P> {
     }
 
     fn held_until(&self, now: Time) -> Option<Time> {
-        self.held.into_iter().chain(self.children.held_until(now)).min()
+        // A queue whose leaf lacks tokens was not asked: the instant that it names may be over.
+        self.held.into_iter().chain(self.children.held_until_of(self.asked, now)).min()
     }
 
     fn classes(&self) -> u32 {

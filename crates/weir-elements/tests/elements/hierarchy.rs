@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_elements::plan::{DroptailQueue, HtbQueue};
+use weir_elements::plan::{DroptailQueue, FqQueue, HtbQueue};
 use weir_elements::{AnyQdisc, HtbClass, Limit, Members, Port, Qdisc, Queue, Transmitter};
 use weir_units::{Rate, Stream, Time};
 
@@ -98,6 +98,28 @@ fn a_class_borrows_from_its_own_parent_first_and_then_from_the_root() {
     assert_rates(&rates(&queue(), &[1]), &[(1, 60.0)]);
     assert_rates(&rates(&queue(), &[0, 1]), &[(1, 60.0), (0, 40.0)]);
     assert_rates(&rates(&queue(), &[0]), &[(0, 100.0)]);
+}
+
+/// A queue that paces its packets in a class that waits for tokens: the later of both instants counts.
+#[test]
+fn a_class_without_tokens_waits_for_them_and_not_for_the_pacing_of_its_queue() {
+    let paced = |mbps: u64| {
+        let limit = Limit { bytes: None, packets: Some(50) };
+        let mut class = leaf(0, 10, 10);
+        class.queue = Queue::Fq(FqQueue {
+            limit,
+            flow_limit: 50,
+            buckets: 1,
+            quantum_bytes: 1538,
+            initial_quantum_bytes: 1538,
+            refill_ns: 0,
+            max_rate_bps: Some(mbps * 1_000_000),
+            ce_threshold_ns: None,
+        });
+        rates(&htb(None, vec![class]), &[0])
+    };
+    assert_rates(&paced(20), &[(0, 10.0)]);
+    assert_rates(&paced(5), &[(0, 5.0)]);
 }
 
 #[test]
