@@ -90,6 +90,14 @@ def test_a_threshold_of_earlier_connections_is_refused(plan: dict[str, Any]) -> 
     assert "initial_ssthresh" in (methods.get("lab").obstacle(known) or ""), "so that `weir run` takes the simulator"
 
 
+@pytest.mark.parametrize(("field", "key"), [("jump_start", "jump_start"), ("quick_start_bps", "quick_start")])
+def test_beginnings_without_slow_start_are_refused(plan: dict[str, Any], field: str, key: str) -> None:
+    begun = changed(plan, 0, **{field: True if field == "jump_start" else 20_000_000})
+    with pytest.raises(WiringError, match=rf"{key} \(.*\): no kernel has (Jump Start|Quick-Start \(RFC 4782\)); weir"):
+        wire(typed(begun), "t")
+    assert key in (methods.get("lab").obstacle(begun) or ""), "so that `weir run` takes the simulator"
+
+
 def test_ecn_and_quick_acknowledgements_belong_to_the_route_of_the_one_who_has_them(plan: dict[str, Any]) -> None:
     wiring = wire(typed(changed(plan, 0, ecn=True, ack="every")), "t")
     assert routes(wiring, 0)[0].endswith("initcwnd 10 features ecn")

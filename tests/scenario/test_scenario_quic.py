@@ -116,6 +116,8 @@ def test_every_key_that_quic_has_not_is_refused_with_a_reason() -> None:
         "accecn": "true",
         "timestamps": "true",
         "initial_ssthresh": "9",
+        "jump_start": "true",
+        "quick_start": "20Mbps",
         "mss": "1000B",
         "pacing": "true",
         "ack": "every",

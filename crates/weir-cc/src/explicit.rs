@@ -4,7 +4,13 @@
 //! `cong_control`. Beside the calls of the others, the transport asks them what a packet's header shall say, an
 //! [`Announcement`], and gives them what the receiver returned, a [`Feedback`]; both pass through their private state.
 
-use crate::{algorithm::Algorithm, rcp, sock::Sock, xcp};
+use crate::{
+    algorithm::Algorithm,
+    ops::{ABI, Ops},
+    rcp,
+    sock::Sock,
+    xcp,
+};
 
 /// The flag of [`Algorithm::flags`] that these controls have; no C source has it.
 pub(crate) const EXPLICIT: u32 = 1 << 16;
@@ -14,6 +20,37 @@ pub(crate) const EXPLICIT: u32 = 1 << 16;
 pub(crate) const CHANGE: usize = 12;
 pub(crate) const SPACING_NS: usize = 11;
 pub(crate) const RATE: usize = 10;
+
+/// Words of the private state.
+const WORDS: usize = 13;
+
+/// The operations of these controls, for each to add its name and its own.
+pub(crate) const OPS: Ops = Ops {
+    abi: ABI,
+    sock_size: size_of::<Sock>() as u32,
+    priv_size: (WORDS * 8) as u32,
+    flags: EXPLICIT,
+    name: std::ptr::null(),
+    title: std::ptr::null(),
+    source: std::ptr::null(),
+    year: 0,
+    option_count: 0,
+    options: std::ptr::null(),
+    init: None,
+    release: None,
+    ssthresh: None,
+    cong_avoid: None,
+    set_state: None,
+    cwnd_event: None,
+    in_ack_event: None,
+    undo_cwnd: None,
+    pkts_acked: None,
+    cong_control: None,
+    cong_control_rs: None,
+    min_tso_segs: None,
+    sndbuf_expand: None,
+    min_cwnd: None,
+};
 
 /// What a sender says of itself in a congestion header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -98,6 +98,15 @@ impl Instance {
         Ok(Instance { sock, algorithm: algorithm.clone(), probes: None })
     }
 
+    /// Sets an option that has its default, if the congestion control has an option of this name and range.
+    pub fn prefer(&mut self, option: &str, value: u32) {
+        let rows = self.algorithm.rows();
+        let found = rows.iter().position(|row| row.name() == option && (row.min..=row.max).contains(&value));
+        if let Some(index) = found.filter(|&index| self.sock.options[index] == rows[index].value) {
+            self.sock.options[index] = value;
+        }
+    }
+
     /// Takes every field of `sock` except the options and the place of probes, which stay this flow's.
     pub fn set_sock(&mut self, sock: Sock) {
         self.sock = Sock { options: self.sock.options, probes: self.sock.probes, ..sock };

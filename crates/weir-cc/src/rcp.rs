@@ -11,12 +11,11 @@
 
 use crate::{
     algorithm::Algorithm,
-    explicit::{EXPLICIT, RATE},
-    ops::{ABI, Ops},
+    explicit::{self, RATE},
+    ops::Ops,
     sock::{RateSample, Sock},
 };
 
-const WORDS: usize = 13;
 const PACING_NEEDED: u32 = 1;
 /// Packets of the window: enough for delayed acknowledgements, and few enough that sums of two do not overflow.
 const LEAST: u64 = 4;
@@ -53,30 +52,15 @@ unsafe extern "C" fn cong_control(sock: *mut Sock, _ack: u32, _flag: i32, _sampl
 }
 
 static OPS: Ops = Ops {
-    abi: ABI,
-    sock_size: size_of::<Sock>() as u32,
-    priv_size: (WORDS * 8) as u32,
-    flags: EXPLICIT,
     name: c"rcp".as_ptr(),
     title: c"Rate Control Protocol".as_ptr(),
     source: c"Dukkipati, Kobayashi, Zhang-Shen, McKeown: Processor sharing flows in the Internet, IWQoS".as_ptr(),
     year: 2005,
-    option_count: 0,
-    options: std::ptr::null(),
     init: Some(init),
-    release: None,
     ssthresh: Some(window),
-    cong_avoid: None,
-    set_state: None,
-    cwnd_event: None,
-    in_ack_event: None,
     undo_cwnd: Some(window),
-    pkts_acked: None,
     cong_control: Some(cong_control),
-    cong_control_rs: None,
-    min_tso_segs: None,
-    sndbuf_expand: None,
-    min_cwnd: None,
+    ..explicit::OPS
 };
 
 /// The congestion control.

@@ -11,15 +11,14 @@
 
 use crate::{
     algorithm::Algorithm,
-    explicit::{EXPLICIT, SPACING_NS, take_change},
-    ops::{ABI, Ops, OptionRow},
+    explicit::{self, SPACING_NS, take_change},
+    ops::{Ops, OptionRow},
     sock::{RateSample, Sock},
 };
 
 /// Words of the private state: the window, and the one before the last loss, thousandths of a byte.
 const WINDOW: usize = 0;
 const BEFORE: usize = 1;
-const WORDS: usize = 13;
 
 const MILLI: u64 = 1000;
 /// Packets of the window, at most: sums of two must not overflow.
@@ -136,10 +135,6 @@ static OPTIONS: Options = Options([OptionRow {
 }]);
 
 static OPS: Ops = Ops {
-    abi: ABI,
-    sock_size: size_of::<Sock>() as u32,
-    priv_size: (WORDS * 8) as u32,
-    flags: EXPLICIT,
     name: c"xcp".as_ptr(),
     title: c"Explicit Control Protocol".as_ptr(),
     source: c"Katabi, Handley, Rohrs: Congestion control for high bandwidth-delay product networks, SIGCOMM; \
@@ -149,19 +144,12 @@ static OPS: Ops = Ops {
     option_count: 1,
     options: OPTIONS.0.as_ptr(),
     init: Some(init),
-    release: None,
     ssthresh: Some(ssthresh),
-    cong_avoid: None,
     set_state: Some(set_state),
     cwnd_event: Some(cwnd_event),
-    in_ack_event: None,
     undo_cwnd: Some(undo),
-    pkts_acked: None,
     cong_control: Some(cong_control),
-    cong_control_rs: None,
-    min_tso_segs: None,
-    sndbuf_expand: None,
-    min_cwnd: None,
+    ..explicit::OPS
 };
 
 /// The congestion control.

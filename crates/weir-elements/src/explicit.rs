@@ -15,20 +15,23 @@ pub enum Scheme {
     Xcp,
     /// Rate Control Protocol: feedback is the rate of every flow.
     Rcp,
+    /// Quick-Start: feedback is the rate that a new connection may begin with.
+    QuickStart,
 }
 
 impl Scheme {
-    /// Its name, the same for the queue and the congestion control.
+    /// Its name, the same for the queue and, if there is one, the congestion control.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Xcp => "xcp",
             Scheme::Rcp => "rcp",
+            Scheme::QuickStart => "quickstart",
         }
     }
 
     /// The protocol with this name.
     pub fn named(name: &str) -> Option<Scheme> {
-        [Scheme::Xcp, Scheme::Rcp].into_iter().find(|scheme| scheme.name() == name)
+        [Scheme::Xcp, Scheme::Rcp, Scheme::QuickStart].into_iter().find(|scheme| scheme.name() == name)
     }
 }
 
@@ -46,6 +49,9 @@ pub struct Header {
     pub spacing: Dur,
     /// What the path permits, bit/s on the wire: lowered by routers, [`UNLIMITED`] before the first one.
     pub feedback_bps: i64,
+    /// Routers of Quick-Start that have read it: if one of the path has not, the rate is not approved (RFC 4782, section 3.3,
+    /// which counts them by a second time to live).
+    pub routers: u8,
 }
 
 /// A queue that gives explicit feedback.

@@ -11,8 +11,7 @@
 //!
 //! - `R` is at most `eta C`, with which it begins unless `initial` says less, and at least a full packet in a mean
 //!   round-trip time;
-//! - `d` is a moving average over packets with weight 0.02, 1 ms to 10 s;
-//! - there is no timer: each call makes what is due since the last one.
+//! - `d` is a moving average over packets with weight 0.02, 1 ms to 10 s.
 //!
 //! The queue is first in, first out. Packets without a header of RCP count as arrivals.
 //!
@@ -23,11 +22,11 @@ use serde::{Deserialize, Serialize};
 use weir_units::{Dur, Rate, Stream, Time};
 
 use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, key};
-use crate::explicit::{Explicit, Header, Scheme};
-use crate::fifo::Fifo;
+use crate::explicit::{Header, Scheme};
 use crate::limit::size;
-use crate::qdisc::{AtDeparture, Drops};
-use crate::{Counters, Dequeued, DropReason, DropTail, Enqueued, Limit, Packet, Port, Qdisc};
+use crate::qdisc::AtDeparture;
+use crate::router::{self, Router};
+use crate::{Limit, Packet, Port};
 
 /// The router of the Rate Control Protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -102,13 +101,7 @@ impl AtDeparture for RcpQueue {
     type Qdisc<P: Packet + Send> = Rcp<P>;
 
     fn qdisc<P: Packet + Send>(&self, port: Port, _stream: Stream) -> Rcp<P> {
-        Rcp {
-            limit: DropTail::from_plan(&self.limit),
-            port,
-            fifo: Fifo::default(),
-            counters: Counters::default(),
-            control: Control::new(self, &port),
-        }
+        Router::new(&self.limit, port, Control::new(self, &port))
     }
 }
 
@@ -119,7 +112,7 @@ const RTT_WEIGHT: f64 = 0.02;
 
 /// The rate of all flows. Rates are bytes per second on the wire.
 #[derive(Clone, Debug)]
-struct Control {
+pub struct Control {
     alpha: f64,
     beta: f64,
     eta: f64,
@@ -151,7 +144,22 @@ impl Control {
         }
     }
 
-    /// Makes the updates due by `now`; `waiting`: bytes in the queue since the last call.
+    fn update(&mut self, interval: Dur, mean_rtt: Dur, waiting: u64) {
+        let (t, d) = (interval.as_secs_f64(), mean_rtt.as_secs_f64());
+        let arrivals = std::mem::take(&mut self.input) as f64 / t;
+        let used = self.eta * self.capacity;
+        if used <= 0.0 {
+            return;
+        }
+        let change = self.alpha * (used - arrivals) - self.beta * waiting as f64 / d;
+        let least = (self.full_packet / d).min(used);
+        self.rate = (self.rate * (1.0 + t / d * change / used)).clamp(least, used);
+    }
+}
+
+impl router::Control for Control {
+    const SCHEME: Scheme = Scheme::Rcp;
+
     fn catch_up(&mut self, now: Time, waiting: u64) {
         let Some(mean_rtt) = self.mean_rtt else {
             (self.updated, self.input) = (now, 0);
@@ -169,19 +177,15 @@ impl Control {
         }
     }
 
-    fn update(&mut self, interval: Dur, mean_rtt: Dur, waiting: u64) {
-        let (t, d) = (interval.as_secs_f64(), mean_rtt.as_secs_f64());
-        let arrivals = std::mem::take(&mut self.input) as f64 / t;
-        let used = self.eta * self.capacity;
-        if used <= 0.0 {
-            return;
-        }
-        let change = self.alpha * (used - arrivals) - self.beta * waiting as f64 / d;
-        let least = (self.full_packet / d).min(used);
-        self.rate = (self.rate * (1.0 + t / d * change / used)).clamp(least, used);
+    fn input(&mut self, bytes: u32) {
+        self.input += u64::from(bytes);
     }
 
-    fn arrived(&mut self, header: &Header) {
+    fn set_capacity(&mut self, rate: Rate) {
+        self.capacity = rate.0 as f64 / 8.0;
+    }
+
+    fn arrived(&mut self, _now: Time, header: &Header) {
         if header.rtt == Dur::ZERO {
             return;
         }
@@ -190,75 +194,14 @@ impl Control {
         let moved = RTT_WEIGHT * rtt.0 as f64 + (1.0 - RTT_WEIGHT) * mean.0 as f64;
         self.mean_rtt = Some(Dur(moved as u64));
     }
+
+    fn departs(&mut self, _wire_bytes: u32, header: &mut Header) {
+        header.feedback_bps = header.feedback_bps.min((self.rate * 8.0) as i64);
+    }
 }
 
 /// A first-in, first-out queue that tells flows their rate, with a hard limit.
-#[derive(Clone, Debug)]
-pub struct Rcp<P> {
-    limit: DropTail,
-    port: Port,
-    fifo: Fifo<P>,
-    counters: Counters,
-    control: Control,
-}
-
-impl<P: Packet + Send> Qdisc<P> for Rcp<P> {
-    fn enqueue(&mut self, now: Time, packet: P, drops: &mut Drops<'_, P>) -> Enqueued {
-        self.control.catch_up(now, self.fifo.bytes());
-        let bytes = self.port.wire_bytes(&packet);
-        self.counters.arrived(bytes);
-        self.control.input += u64::from(bytes);
-        if !self.limit.fits(bytes, self.fifo.bytes(), self.fifo.packets()) {
-            self.counters.dropped(bytes, DropReason::Overflow);
-            drops(packet, DropReason::Overflow);
-            return Enqueued::Dropped;
-        }
-        self.fifo.push(packet, now, bytes);
-        Enqueued::Queued
-    }
-
-    fn dequeue(&mut self, now: Time, _drops: &mut Drops<'_, P>) -> Option<Dequeued<P>> {
-        self.control.catch_up(now, self.fifo.bytes());
-        let entry = self.fifo.pop()?;
-        self.counters.left(entry.bytes);
-        Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since), class: 0 })
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
-
-    fn packets(&self) -> u64 {
-        self.fifo.packets()
-    }
-
-    fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    fn set_rate(&mut self, now: Time, rate: Rate) {
-        self.control.catch_up(now, self.fifo.bytes());
-        self.control.capacity = rate.0 as f64 / 8.0;
-    }
-
-    fn explicit(&mut self) -> Option<&mut dyn Explicit> {
-        Some(self)
-    }
-}
-
-impl<P: Packet> Explicit for Rcp<P> {
-    fn arrived(&mut self, _now: Time, header: &Header) {
-        if header.scheme == Scheme::Rcp {
-            self.control.arrived(header);
-        }
-    }
-
-    fn departs(&mut self, _now: Time, _wire_bytes: u32, header: &mut Header) {
-        if header.scheme == Scheme::Rcp {
-            header.feedback_bps = header.feedback_bps.min((self.control.rate * 8.0) as i64);
-        }
-    }
-}
+pub type Rcp<P> = Router<P, Control>;
 
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,7 @@ queues! {
         Dualpi2 = dualpi2::DualPi2Queue;
         Xcp = xcp::XcpQueue;
         Rcp = rcp::RcpQueue;
+        Quickstart = quickstart::QuickstartQueue;
         Wrr = wrr::WrrQueue;
         Prio = prio::PrioQueue;
         Drr = drr::DrrQueue;

@@ -13,7 +13,6 @@
 //!
 //! Choices of this file, where the paper leaves them open:
 //!
-//! - there is no timer: each call makes what is due since the last one;
 //! - a control interval begins with the first packet that has a header, and lasts as long as its round-trip time; after
 //!   an interval without such packets the next one begins anew;
 //! - intervals last 1 ms to 10 s;
@@ -26,11 +25,11 @@ use serde::{Deserialize, Serialize};
 use weir_units::{Dur, Rate, Stream, Time};
 
 use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, key};
-use crate::explicit::{Explicit, Header, Scheme};
-use crate::fifo::Fifo;
+use crate::explicit::{Header, Scheme};
 use crate::limit::size;
-use crate::qdisc::{AtDeparture, Drops};
-use crate::{Counters, Dequeued, DropReason, DropTail, Enqueued, Limit, Packet, Port, Qdisc};
+use crate::qdisc::AtDeparture;
+use crate::router::{self, Router};
+use crate::{Limit, Packet, Port};
 
 /// The router of the Explicit Control Protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -95,13 +94,7 @@ impl AtDeparture for XcpQueue {
     type Qdisc<P: Packet + Send> = Xcp<P>;
 
     fn qdisc<P: Packet + Send>(&self, port: Port, _stream: Stream) -> Xcp<P> {
-        Xcp {
-            limit: DropTail::from_plan(&self.limit),
-            port,
-            fifo: Fifo::default(),
-            counters: Counters::default(),
-            control: Control::new(self, port.rate),
-        }
+        Router::new(&self.limit, port, Control::new(self, port.rate))
     }
 }
 
@@ -112,7 +105,7 @@ const ALLOWED_QUEUE: Dur = Dur::from_millis(2);
 
 /// Both controllers. Rates are bytes per second on the wire.
 #[derive(Clone, Debug)]
-struct Control {
+pub struct Control {
     capacity: f64,
     alpha: f64,
     beta: f64,
@@ -161,18 +154,6 @@ impl Control {
         }
     }
 
-    /// Makes what is due by `now`; `waiting`: bytes in the queue since the last call.
-    fn catch_up(&mut self, now: Time, waiting: u64) {
-        if now >= self.queue_measured {
-            self.measure_queue(now, waiting);
-        }
-        while let Some((begin, end)) = self.interval
-            && end <= now
-        {
-            self.decide(end.since(begin), end);
-        }
-    }
-
     /// Takes the least queue of the last interval (section 4.5 of the draft).
     fn measure_queue(&mut self, now: Time, waiting: u64) {
         self.queue = self.least_queue.min(waiting);
@@ -204,19 +185,6 @@ impl Control {
         self.interval = Some((at, at + self.mean_rtt));
     }
 
-    fn arrived(&mut self, now: Time, header: &Header) {
-        if header.rtt == Dur::ZERO || header.spacing == Dur::ZERO {
-            return;
-        }
-        if self.interval.is_none() {
-            self.mean_rtt = header.rtt.max(LEAST_INTERVAL).min(LONGEST_INTERVAL);
-            self.interval = Some((now, now + self.mean_rtt));
-        }
-        let spacing = header.spacing.as_secs_f64();
-        self.sum_spacing += spacing;
-        self.sum_rtt_by_spacing += header.rtt.as_secs_f64() * spacing;
-    }
-
     /// The feedback for a packet of `bytes` (section 4.4 of the draft), bit/s; `asked`: what routers before permit.
     fn feedback(&mut self, bytes: u32, header: &Header) -> i64 {
         let increase = (self.for_spacing * header.spacing.as_secs_f64()).min(self.increase_left);
@@ -236,6 +204,50 @@ impl Control {
     }
 }
 
+impl router::Control for Control {
+    const SCHEME: Scheme = Scheme::Xcp;
+
+    fn catch_up(&mut self, now: Time, waiting: u64) {
+        if now >= self.queue_measured {
+            self.measure_queue(now, waiting);
+        }
+        while let Some((begin, end)) = self.interval
+            && end <= now
+        {
+            self.decide(end.since(begin), end);
+        }
+    }
+
+    fn input(&mut self, bytes: u32) {
+        self.input += u64::from(bytes);
+    }
+
+    fn left(&mut self, waiting: u64) {
+        self.least_queue = self.least_queue.min(waiting);
+    }
+
+    fn set_capacity(&mut self, rate: Rate) {
+        self.capacity = bytes_per_s(rate);
+    }
+
+    fn arrived(&mut self, now: Time, header: &Header) {
+        if header.rtt == Dur::ZERO || header.spacing == Dur::ZERO {
+            return;
+        }
+        if self.interval.is_none() {
+            self.mean_rtt = header.rtt.max(LEAST_INTERVAL).min(LONGEST_INTERVAL);
+            self.interval = Some((now, now + self.mean_rtt));
+        }
+        let spacing = header.spacing.as_secs_f64();
+        self.sum_spacing += spacing;
+        self.sum_rtt_by_spacing += header.rtt.as_secs_f64() * spacing;
+    }
+
+    fn departs(&mut self, wire_bytes: u32, header: &mut Header) {
+        header.feedback_bps = self.feedback(wire_bytes, header);
+    }
+}
+
 fn seconds(seconds: f64) -> Dur {
     Dur((seconds * 1e9) as u64)
 }
@@ -245,73 +257,7 @@ fn bytes_per_s(rate: Rate) -> f64 {
 }
 
 /// A first-in, first-out queue that gives explicit feedback, with a hard limit.
-#[derive(Clone, Debug)]
-pub struct Xcp<P> {
-    limit: DropTail,
-    port: Port,
-    fifo: Fifo<P>,
-    counters: Counters,
-    control: Control,
-}
-
-impl<P: Packet + Send> Qdisc<P> for Xcp<P> {
-    fn enqueue(&mut self, now: Time, packet: P, drops: &mut Drops<'_, P>) -> Enqueued {
-        self.control.catch_up(now, self.fifo.bytes());
-        let bytes = self.port.wire_bytes(&packet);
-        self.counters.arrived(bytes);
-        self.control.input += u64::from(bytes);
-        if !self.limit.fits(bytes, self.fifo.bytes(), self.fifo.packets()) {
-            self.counters.dropped(bytes, DropReason::Overflow);
-            drops(packet, DropReason::Overflow);
-            return Enqueued::Dropped;
-        }
-        self.fifo.push(packet, now, bytes);
-        Enqueued::Queued
-    }
-
-    fn dequeue(&mut self, now: Time, _drops: &mut Drops<'_, P>) -> Option<Dequeued<P>> {
-        self.control.catch_up(now, self.fifo.bytes());
-        let entry = self.fifo.pop()?;
-        self.control.least_queue = self.control.least_queue.min(self.fifo.bytes());
-        self.counters.left(entry.bytes);
-        Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since), class: 0 })
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
-
-    fn packets(&self) -> u64 {
-        self.fifo.packets()
-    }
-
-    fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    fn set_rate(&mut self, now: Time, rate: Rate) {
-        self.control.catch_up(now, self.fifo.bytes());
-        self.control.capacity = bytes_per_s(rate);
-    }
-
-    fn explicit(&mut self) -> Option<&mut dyn Explicit> {
-        Some(self)
-    }
-}
-
-impl<P: Packet> Explicit for Xcp<P> {
-    fn arrived(&mut self, now: Time, header: &Header) {
-        if header.scheme == Scheme::Xcp {
-            self.control.arrived(now, header);
-        }
-    }
-
-    fn departs(&mut self, _now: Time, wire_bytes: u32, header: &mut Header) {
-        if header.scheme == Scheme::Xcp {
-            header.feedback_bps = self.control.feedback(wire_bytes, header);
-        }
-    }
-}
+pub type Xcp<P> = Router<P, Control>;
 
 #[cfg(test)]
 mod tests;

@@ -117,6 +117,14 @@ pub struct Tcp {
     /// simulator.
     #[serde(default, skip_serializing_if = "is_none")]
     pub initial_ssthresh: u32,
+    /// Jump Start: a new connection sends all data that it has and the peer's window permits, paced over the first
+    /// round-trip time. Only for the simulator.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub jump_start: bool,
+    /// Quick-Start (RFC 4782): the rate on the wire that a new connection asks the routers of its path for. 0: none. Only
+    /// for the simulator.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub quick_start_bps: u64,
     /// Maximum number of bytes sent and not acknowledged.
     pub send_buffer_bytes: u64,
     /// Maximum number of bytes received and not read, as advertised in the window.

@@ -4,11 +4,13 @@
 //! header keeps meanwhile. Data packets carry what the sender says of itself and the feedback of routers; an
 //! acknowledgement carries what the receiver returns. Of XCP, that is the sum of the feedback since the one before, as
 //! draft-falk-xcp-spec-03, section 5.2, asks of receivers that delay acknowledgements; the feedback of lost
-//! acknowledgements is lost. Of RCP, it is the last rate, and the packets of the handshake carry it too.
+//! acknowledgements is lost. Of RCP, it is the last rate, and the packets of the handshake carry it too. Of Quick-Start, only
+//! the packets of the handshake carry anything; a request that is sent again asks for nothing (RFC 4782, section 4.7.2).
 
 use weir_cc::Feedback;
-use weir_elements::{Header, Packet as _, Scheme, UNLIMITED};
+use weir_elements::{Header, Packet as _, Scheme, UNLIMITED, quick_start_rate};
 use weir_links::Link;
+use weir_plan::Plan;
 use weir_tcp::Sender;
 use weir_units::{Dur, Time};
 
@@ -32,6 +34,11 @@ struct Ends {
     next: Header,
     /// Feedback that its receiver has not returned yet, bit/s on the wire; of RCP the last rate.
     owed_bps: i64,
+    /// Of Quick-Start: the rate that each connection asks for, that of the next request, and the routers that must approve
+    /// it; none if that is impossible.
+    request_bps: i64,
+    next_request_bps: i64,
+    routers: Option<usize>,
     /// Payload and size of an IP packet.
     payload_bytes: u32,
     packet_bytes: u32,
@@ -46,8 +53,8 @@ pub(crate) struct Headers {
 
 impl Headers {
     /// Of these flows; none if no flow has explicit feedback.
-    pub fn of(flows: &[Flow]) -> Option<Headers> {
-        let ends: Vec<_> = flows.iter().map(Ends::of).collect();
+    pub fn of(plan: &Plan, flows: &[Flow]) -> Option<Headers> {
+        let ends: Vec<_> = flows.iter().zip(&plan.flows).map(|(flow, planned)| Ends::of(plan, flow, planned)).collect();
         ends.iter().any(Option::is_some).then(|| Headers { flows: ends, carried: Slab::default() })
     }
 
@@ -65,11 +72,11 @@ impl Headers {
         let Some(ends) = self.flows[packet.flow()].as_mut().filter(|ends| ends.marks(&packet)) else { return packet };
         if packet.kind() == Kind::Syn {
             ends.connect(packet.connection());
-            (ends.next.rtt, ends.next.feedback_bps) = (Dur::ZERO, UNLIMITED);
+            (ends.next.rtt, ends.next.feedback_bps) = (Dur::ZERO, ends.request());
         }
         let feedback_bps = match (packet.kind(), ends.next.scheme) {
             (Kind::Ack | Kind::SynAck, Scheme::Xcp) => std::mem::take(&mut ends.owed_bps),
-            (Kind::Ack | Kind::SynAck, Scheme::Rcp) => ends.owed_bps,
+            (Kind::Ack | Kind::SynAck, Scheme::Rcp | Scheme::QuickStart) => ends.owed_bps,
             _ => ends.next.feedback_bps,
         };
         let header = Header { feedback_bps, ..ends.next };
@@ -97,7 +104,7 @@ impl Headers {
         }
         // Without a router on the path it is as the sender wrote it.
         if header.feedback_bps != UNLIMITED {
-            ends.owe(header.feedback_bps);
+            ends.owe(&header);
         }
         (packet, None)
     }
@@ -121,24 +128,57 @@ impl Headers {
     }
 }
 
+/// The number of routers of a path that answer requests of Quick-Start. None if it has none, or if a link as slow as one of
+/// them has no such router; faster links could spare what the others approve.
+fn routers(plan: &Plan, path: &[u32]) -> Option<usize> {
+    let (answer, silent): (Vec<&weir_plan::Link>, Vec<_>) = path
+        .iter()
+        .map(|link| &plan.links[*link as usize])
+        .partition(|link| link.queue.info().name == Scheme::QuickStart.name());
+    let slowest = answer.iter().map(|link| link.rate_bps).min()?;
+    silent.iter().all(|link| link.rate_bps > slowest).then_some(answer.len())
+}
+
 fn goes_forward(packet: &Packet) -> bool {
     matches!(packet.kind(), Kind::Data | Kind::Syn)
 }
 
 impl Ends {
-    fn of(flow: &Flow) -> Option<Ends> {
+    fn of(plan: &Plan, flow: &Flow, planned: &weir_plan::Flow) -> Option<Ends> {
         let (tcp, algorithm) = &**flow.tcp.as_ref()?;
-        let scheme = Scheme::named(algorithm.queue()?)?;
-        let next = Header { scheme, rtt: Dur::ZERO, spacing: Dur::ZERO, feedback_bps: UNLIMITED };
+        let request_bps = quick_start_rate(i64::try_from(tcp.quick_start_bps).unwrap_or(i64::MAX));
+        let scheme = match algorithm.queue() {
+            Some(queue) => Scheme::named(queue)?,
+            None if request_bps > 0 => Scheme::QuickStart,
+            None => return None,
+        };
+        let next = Header { scheme, rtt: Dur::ZERO, spacing: Dur::ZERO, feedback_bps: UNLIMITED, routers: 0 };
         let packet_bytes = tcp.mss_bytes + weir_tcp::header_bytes(tcp.timestamps);
-        Some(Ends { connection: 0, next, owed_bps: 0, payload_bytes: tcp.mss_bytes, packet_bytes })
+        Some(Ends {
+            connection: 0,
+            next,
+            owed_bps: 0,
+            request_bps,
+            next_request_bps: request_bps,
+            routers: routers(plan, &planned.path),
+            payload_bytes: tcp.mss_bytes,
+            packet_bytes,
+        })
+    }
+
+    /// What a connection request asks for: the first one of a connection.
+    fn request(&mut self) -> i64 {
+        match self.next.scheme {
+            Scheme::Xcp | Scheme::Rcp => UNLIMITED,
+            Scheme::QuickStart => std::mem::take(&mut self.next_request_bps),
+        }
     }
 
     /// Whether packets of this kind have a header.
     fn marks(&self, packet: &Packet) -> bool {
         match packet.kind() {
-            Kind::Data | Kind::Ack => true,
-            Kind::Syn | Kind::SynAck => self.next.scheme == Scheme::Rcp,
+            Kind::Data | Kind::Ack => self.next.scheme != Scheme::QuickStart,
+            Kind::Syn | Kind::SynAck => self.next.scheme != Scheme::Xcp,
             Kind::Datagram | Kind::Feedback => false,
         }
     }
@@ -146,15 +186,17 @@ impl Ends {
     /// The flow's connection is that with this number.
     fn connect(&mut self, connection: u8) {
         if self.connection != connection {
-            (self.connection, self.owed_bps) = (connection, 0);
+            (self.connection, self.owed_bps, self.next_request_bps) = (connection, 0, self.request_bps);
         }
     }
 
-    /// A packet has come with this feedback.
-    fn owe(&mut self, bps: i64) {
+    /// A packet has come with this header.
+    fn owe(&mut self, header: &Header) {
         self.owed_bps = match self.next.scheme {
-            Scheme::Xcp => self.owed_bps.saturating_add(bps),
-            Scheme::Rcp => bps,
+            Scheme::Xcp => self.owed_bps.saturating_add(header.feedback_bps),
+            Scheme::Rcp => header.feedback_bps,
+            Scheme::QuickStart if Some(usize::from(header.routers)) == self.routers => header.feedback_bps,
+            Scheme::QuickStart => 0,
         };
     }
 
@@ -163,7 +205,7 @@ impl Ends {
         let bps = self.of_payload(bps);
         match self.next.scheme {
             Scheme::Xcp => Feedback { change_bps: bps, rate_bps: 0 },
-            Scheme::Rcp => Feedback { change_bps: 0, rate_bps: bps.max(0) as u64 },
+            Scheme::Rcp | Scheme::QuickStart => Feedback { change_bps: 0, rate_bps: bps.max(0) as u64 },
         }
     }
 

@@ -37,7 +37,7 @@ impl Watch {
         let interval_ns = plan.measure.delay_ns;
         let delays = (interval_ns > 0)
             .then(|| Delays { stats: DelayStats::new(plan.flows.len(), interval_ns), sent: Slab::default() });
-        let (tracer, acks, headers) = (Tracer::from_plan(plan), AckLog::from_plan(plan), Headers::of(flows));
+        let (tracer, acks, headers) = (Tracer::from_plan(plan), AckLog::from_plan(plan), Headers::of(plan, flows));
         let observed = delays.is_some() || tracer.is_some() || acks.is_some();
         (observed || headers.is_some()).then_some(Watch { headers, delays, tracer, acks })
     }

@@ -494,6 +494,8 @@ mod tests {
             accecn: false,
             initial_window: 10,
             initial_ssthresh: 0,
+            jump_start: false,
+            quick_start_bps: 0,
             send_buffer_bytes: 1 << 24,
             receive_buffer_bytes: 1 << 24,
             pacing: false,

@@ -73,6 +73,8 @@ fn tcp() -> impl Strategy<Value = Tcp> {
             initial_window,
             // As drawn, so that some connections begin above it.
             initial_ssthresh: if pacing { 8 } else { 0 },
+            jump_start: false,
+            quick_start_bps: 0,
             send_buffer_bytes: 100_000,
             receive_buffer_bytes: buffer,
             pacing,

@@ -394,3 +394,10 @@ def refuse_other_stacks(plan: Plan) -> None:
             f"initial_ssthresh ({few}): Linux of today gives new connections no threshold, whatever their route says; "
             "the simulator does"
         )
+    for key, name in (("jump_start", "Jump Start"), ("quick_start_bps", "Quick-Start (RFC 4782)")):
+        begun = [flow.name for flow, tcp in tcp_flows(plan) if getattr(tcp, key)]
+        if begun:
+            few = ", ".join(begun[:3]) + (", ..." if len(begun) > 3 else "")
+            raise WiringError(
+                f"{key.removesuffix('_bps')} ({few}): no kernel has {name}; weir has it in the simulator only (`sim`)"
+            )

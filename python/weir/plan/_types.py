@@ -77,6 +77,7 @@ __all__ = [
     "PrioQueue",
     "Queue",
     "QuicTransport",
+    "QuickstartQueue",
     "RateChange",
     "RcpQueue",
     "Ready",
@@ -641,6 +642,17 @@ class RcpQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="rcp"):
     """Longest time between two updates of the rate; 10 ms."""
 
 
+class QuickstartQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="quickstart"):
+    """The router of Quick-Start."""
+
+    limit: Limit
+    """Hard limit."""
+    share: float
+    """Share of the capacity that arrivals and approved rates may reach together; 0.9."""
+    window_ns: UInt64
+    """The past whose arrivals and approved rates count; 500 ms."""
+
+
 class WrrQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="wrr"):
     """Weighted round robin with credits and two priorities (DataTAG, appendix A1)."""
 
@@ -745,6 +757,7 @@ Queue: TypeAlias = (
     | Dualpi2Queue
     | XcpQueue
     | RcpQueue
+    | QuickstartQueue
     | WrrQueue
     | PrioQueue
     | DrrQueue
@@ -941,6 +954,10 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     """
     initial_window: UInt32
     """Initial window, in segments."""
+    jump_start: bool = False
+    """Jump Start: a new connection sends all data that it has and the peer's window permits, paced over the first
+    round-trip time. Only for the simulator.
+    """
     mss_bytes: UInt32
     """Payload of a full segment; the IP packet adds 20 + 20 bytes and the options."""
     pacing: bool
@@ -948,6 +965,10 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     processing_ns: UInt64 = 0
     """Maximum time until the receiving host's answer is at its link, uniformly distributed. Only for the
     simulator; real hosts take their own time.
+    """
+    quick_start_bps: UInt64 = 0
+    """Quick-Start (RFC 4782): the rate on the wire that a new connection asks the routers of its path for. 0:
+    none. Only for the simulator.
     """
     receive_buffer_bytes: UInt64
     """Maximum number of bytes received and not read, as advertised in the window."""

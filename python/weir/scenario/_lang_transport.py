@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weir.language.problem import NOWHERE, Invalid, Log, Mark
-from weir.language.scalars import BOOLEAN, DELAY, NAME, PACKET, AmountType, Choice, Definitions, Integer, Text
+from weir.language.scalars import BOOLEAN, DELAY, NAME, PACKET, RATE, AmountType, Choice, Definitions, Integer, Text
 from weir.language.spec import Spec, key
 from weir.language.tree import Map, Node, Scalar, describe
 from weir.language.units import Amount
@@ -179,6 +179,18 @@ class Transport(Spec):
         Integer(0, 1_000_000_000, "a number of segments, or 0 for none"),
         "Slow-start threshold of new connections in segments, as Linux 2.4 kept it of earlier connections. Default: "
         "none. Simulator only.",
+        default=None,
+    )
+    jump_start: bool | None = key(
+        BOOLEAN,
+        "Jump Start: a new connection sends all data that it has and the receiver's window permits, paced over the "
+        "first round-trip time. Default: off. Simulator only.",
+        default=None,
+    )
+    quick_start: int | None = key(
+        RATE,
+        "Quick-Start (RFC 4782): rate on the wire that a new connection asks the routers of its path for; it becomes "
+        "the next lower power of two times 40 kb/s. 0: none; the default. Simulator only.",
         default=None,
     )
     mss: int | None = key(

@@ -32,6 +32,8 @@ _WHY = {
     "ack": "it acknowledges every second packet",
     "processing": "its host takes its own time",
     "initial_ssthresh": "its slow start ends at a loss",
+    "jump_start": "it begins with slow start",
+    "quick_start": "it begins with slow start",
     "txqueuelen": "its host has the queue of the topology",
     "sack_cost": "its host is that of today",
     "backlog": "its host is that of today",

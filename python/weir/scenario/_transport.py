@@ -204,6 +204,7 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
         **({"accecn": True} if spec.accecn else {}),
         "initial_window": settings.initial_window,
         **({"initial_ssthresh": spec.initial_ssthresh} if spec.initial_ssthresh else {}),
+        **_startup(settings),
         "send_buffer_bytes": send,
         "receive_buffer_bytes": receive,
         "pacing": _or(spec.pacing, False),
@@ -211,6 +212,23 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
         "processing_ns": _or(spec.processing, PROCESSING_NS),
         **_old_host(settings),
     }
+
+
+_LEAST_QUICK_START = 80_000
+"""The least rate that a Quick-Start request can say, bit/s (RFC 4782, section 3.1)."""
+
+
+def _startup(settings: Resolved) -> dict[str, Any]:
+    """How connections begin, if not with slow start."""
+    spec, log = settings.spec, settings.log
+    if not spec.quick_start:
+        return {"jump_start": True} if spec.jump_start else {}
+    mark = spec.marks.get("quick_start", settings.mark)
+    if spec.jump_start:
+        raise log.error(mark, "a connection begins in one way; keep `jump_start` or `quick_start`")
+    if spec.quick_start < _LEAST_QUICK_START:
+        raise log.error(mark, f"a Quick-Start request is for at least 80 kb/s, not {spec.quick_start} b/s")
+    return {"quick_start_bps": spec.quick_start}
 
 
 def _old_host(settings: Resolved) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::explicit::UNLIMITED;
+use crate::Qdisc;
+use crate::explicit::{Explicit, UNLIMITED};
 use crate::testing::TestPacket;
 
 /// 100 Mbit/s: 12 500 000 bytes/s.
@@ -14,7 +15,7 @@ fn router(initial: f64) -> Rcp<TestPacket> {
 }
 
 fn header(rtt: Dur) -> Header {
-    Header { scheme: Scheme::Rcp, rtt, spacing: Dur::ZERO, feedback_bps: UNLIMITED }
+    Header { scheme: Scheme::Rcp, rtt, spacing: Dur::ZERO, feedback_bps: UNLIMITED, routers: 0 }
 }
 
 /// A packet of 1000 bytes arrives and departs at once; the rate that it is told.

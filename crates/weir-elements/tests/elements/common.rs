@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use weir_elements::plan::{
     CodelQueue, DroptailQueue, DrrQueue, DualPi2Queue, EtsQueue, FqCodelQueue, FqQueue, HtbQueue, PieQueue,
-    PoliceQueue, PrioQueue, RcpQueue, RedQueue, SfqQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue, XcpQueue,
+    PoliceQueue, PrioQueue, QuickstartQueue, RcpQueue, RedQueue, SfqQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue,
+    XcpQueue,
 };
 use weir_elements::{
     CodelParams, DrrClass, EtsClass, HtbClass, Limit, Mark, Members, PrioClass, Queue, RedCurve, WfqClass, WrrClass,
@@ -247,6 +248,8 @@ fn any_plain_queue() -> impl Strategy<Value = Queue> {
                 initial
             })
         ),
+        (limit(), 0.01f64..1.0, 5u64..2_000_000_000)
+            .prop_map(|(limit, share, window_ns)| { Queue::Quickstart(QuickstartQueue { limit, share, window_ns }) }),
         (limit(), codel_params()).prop_map(|(limit, codel)| Queue::Codel(CodelQueue { limit, codel })),
         (limit(), 1u32..16, 100u32..3000, codel_params()).prop_map(|(limit, buckets, quantum_bytes, codel)| {
             Queue::FqCodel(FqCodelQueue { limit, buckets, quantum_bytes, codel })

@@ -74,6 +74,7 @@ pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Res
             let found = known[tcp.cc.as_str()].clone();
             Sender::new(tcp, &found).map_err(|e| error(e.to_string()))?;
             check_routers(plan, flow, tcp, &found, links).map_err(error)?;
+            check_startup(tcp, &found).map_err(error)?;
             algorithm = Some(found);
         }
         let route = 2 * index as u32;
@@ -86,6 +87,23 @@ pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Res
         flows.push(made);
     }
     Ok(flows)
+}
+
+/// Checks that the congestion control leaves the first window to the transport.
+fn check_startup(tcp: &Tcp, control: &Algorithm) -> Result<(), String> {
+    let key = match (tcp.jump_start, tcp.quick_start_bps) {
+        (false, 0) => return Ok(()),
+        (true, _) => "jump_start",
+        (false, _) => "quick_start",
+    };
+    if control.has_cong_control() {
+        let cc = &tcp.cc;
+        return Err(format!(
+            "{key} sets the first window, and cc: {cc} sets window and rate by itself from the first acknowledgement on; take \
+             a control that grows a window, such as reno or cubic"
+        ));
+    }
+    Ok(())
 }
 
 /// Checks that the path of a flow with explicit feedback has routers that give it: no link may be slower than the

@@ -27,6 +27,8 @@ pub fn tcp(cc: &str) -> Tcp {
         accecn: false,
         initial_window: 10,
         initial_ssthresh: 0,
+        jump_start: false,
+        quick_start_bps: 0,
         send_buffer_bytes: 1 << 30,
         receive_buffer_bytes: 1 << 30,
         pacing: false,

@@ -23,6 +23,7 @@ mod kinds;
 mod lookahead;
 mod pages;
 mod sack_cost;
+mod startup;
 mod switch;
 mod tfrc;
 mod timing;

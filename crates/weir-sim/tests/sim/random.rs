@@ -200,6 +200,8 @@ pub fn tcp() -> impl Strategy<Value = Tcp> {
             accecn: on[6],
             initial_window,
             initial_ssthresh: if on[5] && on[6] { 16 } else { 0 },
+            jump_start: false,
+            quick_start_bps: 0,
             send_buffer_bytes,
             receive_buffer_bytes,
             pacing: on[3],

@@ -75,7 +75,7 @@ impl Sender {
     /// Processes an acknowledgement.
     #[inline]
     pub fn on_ack(&mut self, now: Time, ack: &Ack) {
-        if self.phase != Phase::Established || ack.ack > self.board.next {
+        if self.phase != Phase::Established && !self.ends_first_window(ack) || ack.ack > self.board.next {
             return;
         }
         self.set_clock(now);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use weir_units::Time;
 
+use super::Sender;
 use super::scoreboard::{LOST, RETRANS, SACKED};
-use super::{Phase, Sender};
 
 /// Returns an error with the values if a condition does not hold.
 macro_rules! ensure {
@@ -29,7 +29,7 @@ impl Sender {
         let sock = &self.cc.sock;
         ensure!(sock.snd_cwnd >= 1, "the congestion window is zero");
         ensure!(self.reordering >= 1, "the reordering degree is zero");
-        let waits = self.phase == Phase::Established && self.board.outstanding() > 0;
+        let waits = self.is_established() && self.board.outstanding() > 0;
         let will_act = self.deadline() < Time::MAX || self.forced.is_some();
         ensure!(!waits || will_act, "{} segments outstanding, but no timer", self.board.outstanding());
         Ok(())

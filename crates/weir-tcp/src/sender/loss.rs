@@ -390,6 +390,8 @@ mod tests {
             accecn: false,
             initial_window: 10,
             initial_ssthresh: 0,
+            jump_start: false,
+            quick_start_bps: 0,
             send_buffer_bytes: 100_000,
             receive_buffer_bytes: 100_000,
             pacing: false,

@@ -3,6 +3,7 @@
 //! `mod.rs` holds the state; `transmit` sends; `ack` processes acknowledgements by the other parts: `scoreboard` (the
 //! state of each segment), `rtt` (estimates and RTO), `loss` (loss detection by RACK, FACK or NewReno), `recovery` (the
 //! congestion state machine, PRR, undo), `timers` (RTO, tail-loss probe, reordering timer) and `window` (validation).
+//! `startup` has the beginnings without slow start.
 
 mod ack;
 mod check;
@@ -12,6 +13,7 @@ mod rate;
 mod recovery;
 mod rtt;
 mod scoreboard;
+mod startup;
 mod timers;
 mod transmit;
 mod window;
@@ -28,6 +30,7 @@ use rate::Delivery;
 use recovery::Recovery;
 use rtt::Rtt;
 use scoreboard::Scoreboard;
+use startup::Startup;
 use timers::Timer;
 
 /// Number of segments by which delivery may be out of order without a loss.
@@ -100,6 +103,8 @@ enum Phase {
     Closed,
     SynSent,
     Established,
+    /// Established, and the first window is not that of slow start.
+    Starting,
 }
 
 /// The sending end of a connection.
@@ -156,6 +161,8 @@ pub struct Sender {
     cwnd_used: u32,
     cwnd_stamp: Time,
     last_sent: Time,
+    /// A beginning without slow start, until its consequences are over.
+    startup: Option<Box<Startup>>,
     /// Duplicates reported so far; the network caused those beyond the number of retransmissions.
     dsacks: u64,
 
@@ -175,6 +182,11 @@ impl Sender {
             cc.sock.snd_ssthresh = tcp.initial_ssthresh;
         }
         cc.sock.ecn_flags = u8::from(tcp.ecn);
+        let mut rtt = Rtt::new(tcp.stack);
+        if tcp.quick_start_bps > 0 {
+            // Routers may drop a request for its option (RFC 4782, section 4.7.2).
+            rtt.handshake_without_sample();
+        }
         let counts_marks = feedback(tcp, algorithm) == receiver::Feedback::Counter;
         Ok(Sender {
             cc,
@@ -196,7 +208,7 @@ impl Sender {
             una_bytes: 0,
             next_bytes: 0,
             written_bytes: 0,
-            rtt: Rtt::new(tcp.stack),
+            rtt,
             rack: Rack::default(),
             recovery: Recovery::default(),
             timer: Timer::default(),
@@ -217,6 +229,7 @@ impl Sender {
             cwnd_used: 0,
             cwnd_stamp: Time::ZERO,
             last_sent: Time::ZERO,
+            startup: Startup::of(tcp),
             dsacks: 0,
             counters: Counters::default(),
             notices: Vec::new(),
@@ -260,11 +273,12 @@ impl Sender {
         self.publish();
         self.cc.init();
         self.update_pacing_rate();
+        self.begin_startup();
     }
 
     /// Whether the connection is established.
     pub fn is_established(&self) -> bool {
-        self.phase == Phase::Established
+        matches!(self.phase, Phase::Established | Phase::Starting)
     }
 
     /// Adds `bytes` written by the application; [`u64::MAX`] for an endless supply.
@@ -339,7 +353,10 @@ impl Sender {
 
     /// Takes the explicit feedback of an acknowledgement, before [`Sender::on_ack`].
     pub fn feedback(&mut self, feedback: Feedback) {
-        self.cc.feedback(feedback);
+        match &mut self.startup {
+            Some(startup) => startup.approve(feedback.rate_bps),
+            None => self.cc.feedback(feedback),
+        }
     }
 
     /// Congestion window, segments.

@@ -285,6 +285,7 @@ impl Sender {
         self.recovery.prr_out = 0;
         let ssthresh = self.cc.ssthresh();
         self.cc.sock.snd_ssthresh = ssthresh;
+        self.reduce_first_window();
         self.cwr_pending |= self.ecn && !self.counts_marks;
     }
 
@@ -303,6 +304,7 @@ impl Sender {
         let sock = &mut self.cc.sock;
         if sock.snd_ssthresh < INFINITE_SSTHRESH && complete {
             sock.snd_cwnd = if self.legacy { sock.snd_cwnd.min(sock.snd_ssthresh) } else { sock.snd_ssthresh };
+            self.settle_first_window();
             self.stamp_cwnd(now);
         }
         self.cc.cwnd_event(CaEvent::CompleteCwr);
@@ -443,6 +445,7 @@ impl Sender {
     /// Handles the retransmission timeout.
     pub(super) fn enter_loss(&mut self, now: Time) {
         let new_recovery = self.state() < CaState::Recovery as u8;
+        self.close_first_window();
         self.notice(Notice::Rto(self.cc.sock.snd_cwnd));
         if !self.sack {
             self.cc.sock.sacked_out = 0;
@@ -457,6 +460,7 @@ impl Sender {
             self.cc.sock.prior_cwnd = self.cc.sock.snd_cwnd;
             let ssthresh = self.cc.ssthresh();
             self.cc.sock.snd_ssthresh = ssthresh;
+            self.time_out_first_window();
             self.cc.cwnd_event(CaEvent::Loss);
             self.start_undo();
         }

@@ -128,7 +128,8 @@ impl Rtt {
         Dur(self.initial.0 << doublings.min(16)).min(MAX_RTO)
     }
 
-    /// Handles a handshake without a sample, because the request was retransmitted: the path may be slow.
+    /// Waits longer before the first sample: after a handshake without one, because the path may be slow, or because the
+    /// request may be unwelcome.
     pub fn handshake_without_sample(&mut self) {
         self.initial = CAUTIOUS_RTO;
     }

@@ -34,8 +34,13 @@ impl Sender {
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         if self.phase != Phase::Established {
-            return self.poll_handshake(now);
+            return self.poll_beginning(now);
         }
+        self.poll_data(now)
+    }
+
+    #[inline]
+    pub(super) fn poll_data(&mut self, now: Time) -> Option<Transmit> {
         if let Some(segment) = self.forced.take().and_then(|forced| self.send_forced(now, forced)) {
             return Some(Transmit::Data(segment));
         }
@@ -123,7 +128,7 @@ impl Sender {
                     && (self.cc.sock.lost_out > self.cc.sock.retrans_out || self.new_data_len() > 0))
     }
 
-    fn poll_handshake(&mut self, now: Time) -> Option<Transmit> {
+    pub(super) fn poll_handshake(&mut self, now: Time) -> Option<Transmit> {
         if !std::mem::take(&mut self.pending_syn) {
             return None;
         }
@@ -269,12 +274,13 @@ impl Sender {
     /// Releases a train of [`Sender::quantum_bytes`] at once, then waits for its time at the pacing rate.
     fn pace(&mut self, now: Time, len: u32) {
         let rate = self.cc.sock.pacing_rate.min(self.cc.sock.max_pacing_rate).max(1);
+        let first_window = self.phase == Phase::Starting;
         if now >= self.next_send {
-            self.burst_left = self.quantum_bytes();
+            self.burst_left = if first_window { 0 } else { self.quantum_bytes() };
             self.next_send = now;
         }
         self.burst_left = self.burst_left.saturating_sub(u64::from(len));
-        if rate < u64::MAX && self.counters.sent_packets >= UNPACED_SEGMENTS {
+        if rate < u64::MAX && (first_window || self.counters.sent_packets >= UNPACED_SEGMENTS) {
             self.next_send += Dur((u128::from(len) * 1_000_000_000 / u128::from(rate)) as u64);
         }
     }

@@ -67,6 +67,7 @@ pub enum Action {
     Open(Dur),
     Write(u64),
     Stop,
+    Approve(u64),
     LocalCongestion,
     Ack(AckLine),
     Arrive(DataLine),

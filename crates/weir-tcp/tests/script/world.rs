@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
+use weir_cc::Feedback;
 use weir_plan::Tcp;
 use weir_tcp::{Ack, Arrival, Notice, Receiver, SackBlocks, Segment, Sender, Transmit, timestamp};
 use weir_units::{Dur, Time};
@@ -243,6 +244,7 @@ impl World {
                 self.pump();
             }
             Action::Stop => self.sender.stop_writing(),
+            Action::Approve(rate_bps) => self.sender.feedback(Feedback { rate_bps: *rate_bps, ..Feedback::default() }),
             Action::LocalCongestion => self.sender.on_local_congestion(self.now),
             Action::Ack(line) => {
                 let ack = build_ack(line);
