@@ -1,4 +1,5 @@
-//! The throughput equation (RFC 5348, section 3.1), with b = 1 and a retransmission timeout of four round-trip times.
+//! The throughput equation (RFC 5348, section 3.1), with the recommended b = 1 and retransmission timeout of four round-trip
+//! times.
 
 use weir_units::Dur;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use weir_units::{Dur, Time};
 
-/// Loss intervals that count (section 5.4).
+/// Loss intervals that count: n (section 5.4).
 pub const INTERVALS: usize = 8;
 /// A packet is lost when so many with greater numbers have arrived (section 5.1).
 const NDUPACK: usize = 3;

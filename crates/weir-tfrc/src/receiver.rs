@@ -19,6 +19,12 @@ pub struct Receiver {
     greatest_rate: f64,
     /// Whether data have come since the last feedback.
     fresh: bool,
+    /// Whether the feedback timer has last expired without feedback.
+    silent: bool,
+    /// The loss event rate as last computed.
+    loss: f64,
+    /// The round-trip time by which the feedback timer runs: R_(m-1) of section 6.2.
+    round: Option<Dur>,
     /// The feedback timer.
     deadline: Time,
 }
@@ -33,12 +39,16 @@ impl Receiver {
             last: None,
             greatest_rate: 0.0,
             fresh: false,
+            silent: false,
+            loss: 0.0,
+            round: None,
             deadline: Time::MAX,
         }
     }
 
     /// Takes a data packet (sections 6.1, 6.3); returns the feedback to send at once: to the first packet, and as long as
-    /// the sender has no estimate of the round-trip time, and at a new loss event.
+    /// the sender has no estimate of the round-trip time, at a new loss event that raises the loss event rate, and to data
+    /// that follow a round-trip time without any.
     pub fn on_data(&mut self, now: Time, data: Data) -> Option<Feedback> {
         self.fresh = true;
         self.recent.push_back(now);
@@ -50,8 +60,12 @@ impl Receiver {
         if begun && self.history.is_first_event() {
             self.begin_history(now);
         }
-        if begun || self.deadline == Time::MAX {
+        let raised = begun && self.history.loss() > self.loss;
+        if raised || self.silent || self.deadline == Time::MAX {
             return self.feedback(now);
+        }
+        if begun {
+            self.loss = self.history.loss();
         }
         None
     }
@@ -64,6 +78,7 @@ impl Receiver {
         if self.fresh {
             return self.feedback(now);
         }
+        self.silent = true;
         self.restart(now);
         None
     }
@@ -86,18 +101,20 @@ impl Receiver {
         let (data, at) = self.last?;
         let received = self.receive_rate(now);
         self.greatest_rate = self.greatest_rate.max(received.unwrap_or(0.0));
-        self.fresh = false;
+        (self.fresh, self.silent) = (false, false);
+        self.loss = self.history.loss();
         self.restart(now);
-        Some(Feedback { echo: data.sent, delay: now.since(at), received, loss: self.history.loss() })
+        Some(Feedback { echo: data.sent, delay: now.since(at), received, loss: self.loss })
     }
 
     fn restart(&mut self, now: Time) {
-        self.deadline = self.rtt().map_or(Time::MAX, |rtt| now + rtt);
+        self.round = self.rtt();
+        self.deadline = self.round.map_or(Time::MAX, |rtt| now + rtt);
     }
 
-    /// The rate of the packets of the last round-trip time.
+    /// The rate of the packets of the last round-trip time, as it was when the feedback timer was set (section 6.2).
     fn receive_rate(&mut self, now: Time) -> Option<f64> {
-        let rtt = self.rtt()?;
+        let rtt = self.round.or(self.rtt())?;
         while self.recent.front().is_some_and(|&at| at + rtt < now) {
             self.recent.pop_front();
         }
@@ -105,11 +122,11 @@ impl Receiver {
     }
 
     /// The interval before the first loss event (section 6.3.1): as long as the equation needs for the greatest rate so
-    /// far. Losses before any rate is known mean half a packet a round-trip time.
+    /// far, but at least half a packet a round-trip time.
     fn begin_history(&mut self, now: Time) {
         let Some(rtt) = self.rtt() else { return };
         let rate = self.greatest_rate.max(self.receive_rate(now).unwrap_or(0.0));
-        let target = if rate > 0.0 { rate } else { 0.5 * self.packet_bytes / rtt.as_secs_f64() };
+        let target = rate.max(0.5 * self.packet_bytes / rtt.as_secs_f64());
         self.history.set_first_interval(1.0 / loss_for(self.packet_bytes, rtt, target));
     }
 }
@@ -153,6 +170,34 @@ mod tests {
         assert_eq!((report.echo, report.delay, report.loss), (at_ms(190), Dur(10_000_000), 0.0));
         assert_eq!(receiver.deadline(), at_ms(350));
         assert!(receiver.on_timer(at_ms(350)).is_none(), "no data came");
+        assert_eq!(receiver.deadline(), at_ms(450));
+    }
+
+    /// Section 6.1, step 4: feedback that was due without data follows with the next data, at once.
+    #[test]
+    fn data_after_a_round_trip_without_any_are_answered_at_once() {
+        let mut receiver = Receiver::new(1000);
+        receiver.on_data(at_ms(50), data(0, 0));
+        receiver.on_data(at_ms(150), data(1, 100));
+        assert!(receiver.on_timer(at_ms(250)).is_none(), "no data came");
+        let report = receiver.on_data(at_ms(300), data(2, 250)).expect("feedback is overdue");
+        assert_eq!((report.echo, report.received), (at_ms(250), Some(10_000.0)));
+        assert_eq!(receiver.deadline(), at_ms(400));
+        assert!(receiver.on_data(at_ms(310), data(3, 260)).is_none(), "it is no longer");
+    }
+
+    /// Section 6.2: the rate is that of the round-trip time with which the timer was set, 100 ms, though packets tell of
+    /// 200 ms meanwhile. Of the packets at 150, 160, ... 250 ms those from 150 ms on count.
+    #[test]
+    fn the_rate_is_that_of_the_round_trip_by_which_the_timer_ran() {
+        let mut receiver = Receiver::new(1000);
+        receiver.on_data(at_ms(50), data(0, 0));
+        receiver.on_data(at_ms(150), data(1, 100));
+        for k in 1..10 {
+            receiver.on_data(at_ms(150 + 10 * k), Data { rtt: Some(RTT + RTT), ..data(1 + k, 100 + 10 * k) });
+        }
+        let report = receiver.on_timer(at_ms(250)).expect("the timer has expired");
+        assert_eq!(report.received, Some(100_000.0));
         assert_eq!(receiver.deadline(), at_ms(450));
     }
 

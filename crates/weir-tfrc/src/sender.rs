@@ -6,9 +6,9 @@ use weir_units::{Dur, Time};
 
 use crate::{Data, Feedback, throughput};
 
-/// Longest time between two packets, s: t_mbi (section 4.3).
+/// Longest time between two packets, s: t_mbi (section 4.3, step 4).
 const LONGEST_GAP_S: f64 = 64.0;
-/// Weight of the old estimate of the round-trip time: q (section 4.3).
+/// Weight of the old estimate of the round-trip time: q (section 4.3, step 2).
 const OLD_RTT: f64 = 0.9;
 /// Bytes of the initial window, at least two packets and at most four: W_init (section 4.2).
 const INITIAL_BYTES: f64 = 4380.0;
@@ -109,7 +109,8 @@ impl Sender {
         self.received.push_back((now, feedback.received.unwrap_or(f64::INFINITY)));
         let oldest = now.0.saturating_sub(seconds(2.0 * rtt).0);
         self.received.retain(|(at, _)| at.0 >= oldest);
-        if first && self.loss == 0.0 {
+        if first {
+            // In place of step 4, whatever is lost already (section 4.2).
             self.doubled = now;
             self.set_rate(now, self.initial_rate(rtt));
         } else {
@@ -169,6 +170,8 @@ impl Sender {
         }
     }
 
+    /// Sets the no-feedback timer to max(4 R, 2 s / X), with the new rate, as RFC 3448, section 4.3, says; the steps of RFC
+    /// 5348, section 4.3, take the rate before the feedback, which would be two seconds after the first one.
     fn wait_for_feedback(&mut self, now: Time) {
         let by_rtt = 4.0 * self.rtt.unwrap_or(0.0);
         self.silence = now + seconds(by_rtt.max(2.0 * self.packet_bytes / self.rate));
