@@ -4,7 +4,8 @@
 //! router forwards. A queue that becomes active joins the list of *new* queues, which is served before the list of *old*
 //! ones. A queue sends while it has credits; then it receives another quantum and goes to the end of the old list. Unlike
 //! FQ-CoDel, a queue keeps its credits while it is idle: it begins with the initial quantum, and gets a full quantum when
-//! it returns after the refill delay.
+//! it returns after the refill delay. Linux may forget a queue after three idle seconds, and then begins it anew with the initial
+//! quantum (`fq_gc`); here none is forgotten.
 //!
 //! A packet is dropped on arrival if all queues together, or its own one, are full. Nothing is dropped at departure.
 //!
@@ -135,16 +136,16 @@ impl AtDeparture for FqQueue {
     }
 }
 
-/// Up to this rate, a flow is paced packet by packet, bit/s: Linux' `low_rate_threshold`.
+/// Up to this rate, a flow is paced packet by packet, bit/s: Linux' `low_rate_threshold`, 550000 / 8 bytes/s.
 const LOW_RATE: u64 = 550_000;
-/// Longest wait of a paced flow.
+/// Longest wait of a paced flow: the clamp of `fq_dequeue`.
 const LONGEST_WAIT: Dur = Dur(1_000_000_000);
 
 /// Where a flow is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In no list, and empty since this instant.
-    Idle(Time),
+    /// In no list, and empty since this instant; none before its first packet.
+    Idle(Option<Time>),
     /// In a list.
     Active,
     /// Waits until its next packet may leave.
@@ -190,7 +191,7 @@ impl<P: Packet> Fq<P> {
     pub fn from_plan(queue: &FqQueue, port: Port, mut stream: Stream) -> Fq<P> {
         assert!(queue.buckets > 0 && queue.quantum_bytes > 0, "a fair queue needs a bucket and a quantum");
         let credits = i64::from(queue.initial_quantum_bytes);
-        let flow = || Flow { fifo: Fifo::default(), credits, state: State::Idle(Time::ZERO), next: None };
+        let flow = || Flow { fifo: Fifo::default(), credits, state: State::Idle(None), next: None };
         Fq {
             limit: DropTail::from_plan(&queue.limit),
             flow_limit: queue.flow_limit,
@@ -223,7 +224,7 @@ impl<P: Packet> Fq<P> {
         let flow = &mut self.flows[turn.flow as usize];
         if flow.fifo.packets() == 0 {
             if self.turns.retire(turn) {
-                flow.state = State::Idle(now);
+                flow.state = State::Idle(Some(now));
             }
         } else if let Some(until) = flow.next {
             self.turns.leave(turn);
@@ -286,7 +287,7 @@ impl<P: Packet + Send> Qdisc<P> for Fq<P> {
         }
         flow.fifo.push(packet, now, bytes);
         if let State::Idle(since) = flow.state {
-            if now.since(since) > self.refill {
+            if since.is_some_and(|since| now.since(since) > self.refill) {
                 flow.credits = flow.credits.max(self.quantum);
             }
             flow.state = State::Active;

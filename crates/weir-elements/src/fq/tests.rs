@@ -72,6 +72,16 @@ fn flows_alternate_by_quantum_after_the_initial_one() {
     assert_eq!(take(&mut queue, Time::ZERO, 17), order);
 }
 
+/// A flow's first packets have the initial quantum, however late they come: only one that was there before is refilled.
+#[test]
+fn a_late_first_packet_is_no_return() {
+    let mut queue = build(&FqQueue { initial_quantum_bytes: 1000, ..plan() });
+    offer(&mut queue, Time(1000 * MS), 1, 1500, 100..103);
+    offer(&mut queue, Time(1000 * MS), 2, 1500, 200..203);
+    // A packet each, which overdraws the quantum of 1000 bytes; then 2500 bytes are left of 3000.
+    assert_eq!(take(&mut queue, Time(1000 * MS), 7), [100, 200, 101, 102, 201, 202]);
+}
+
 /// Where FQ-CoDel drops nothing and each flow has as much credit in both, they are the same scheduler.
 #[test]
 fn with_equal_quanta_it_serves_as_fq_codel() {
