@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from weir import _linux
 from weir import cc as users
@@ -120,9 +120,9 @@ def _registry() -> dict[str, dict[str, tuple[int, int]]]:
 
 
 @cache
-def _needing_ecn() -> frozenset[str]:
+def _needing(feedback: Literal["needs_ecn", "needs_accecn"]) -> frozenset[str]:
     described = json.loads(importlib.import_module("weir._weir").cc_list())
-    return frozenset(cc["name"] for cc in described if cc["needs_ecn"])
+    return frozenset(cc["name"] for cc in described if cc[feedback])
 
 
 def _check_registered(cc: CongestionControl, log: Log) -> None:
@@ -173,7 +173,10 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
     spec, log = settings.spec, settings.log
     if spec.accecn and not spec.ecn:
         raise log.error(spec.marks.get("accecn", settings.mark), "`accecn` is feedback of ECN; set `ecn: true` as well")
-    if settings.cc.name in _needing_ecn() and not spec.ecn:
+    if settings.cc.name in _needing("needs_accecn") and spec.accecn is False:
+        text = f"`{settings.cc.name}` acts on AccECN's feedback; leave `accecn: false` out"
+        raise log.error(spec.marks.get("accecn", settings.mark), text)
+    if settings.cc.name in _needing("needs_ecn") and not spec.ecn:
         text = f"`{settings.cc.name}` acts on marks, and gets none without ECN; `ecn: true` is missing"
         log.warn(settings.cc.mark, text)
     headers = IP_TCP_HEADERS + (TIMESTAMPS if settings.timestamps else 0)
