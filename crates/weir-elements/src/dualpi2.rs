@@ -8,15 +8,18 @@
 //! in the L queue is not marked by the ramp.
 //!
 //! *Scheduler* (section 4.2.2). While both queues have packets, the C queue has a share of the link, `classic`, by a
-//! credit in bytes as in Linux' `sch_dualpi2`; the L queue has the rest and comes first. With `shift`, the scheduler is
+//! credit in bytes as in Linux' `sch_dualpi2`: it changes only while both have packets, and an idle link resets it in favour of
+//! the L queue (appendix A.1). The L queue has the rest and comes first. RFC 9332 advises a small share, such as 1/16; the default
+//! of 10 % is Linux'. With `shift`, the scheduler is
 //! a time-shifted FIFO instead: the L queue is served unless the first C packet has waited by `shift` longer.
 //!
 //! *Overload* (appendix A.2). The controller takes the longer delay of both queues. When `k p'` has reached 1, the L
 //! queue drops with `p'^2`, like the C queue, and the C queue no longer spares packets with ECT(0).
 //!
 //! Probabilities become marks and drops by accumulation, without random numbers (`recur()` of appendix A.1): a packet is
-//! chosen whenever the sum of the probabilities since the last choice reaches 1. As in Linux, nothing is dropped by
-//! probability while less than two full packets wait. There is no timer: an update's input changes by calls only, so the
+//! chosen whenever the sum of the probabilities since the last choice reaches 1; the pseudocode's sum must exceed 1, so its
+//! first choice may come a packet later. As in Linux, the controller neither marks nor drops a packet while less than two full
+//! packets wait, this one counted; the ramp of the L queue does (appendix A.1). There is no timer: an update's input changes by calls only, so the
 //! next call makes the updates due since the last one. An update precedes a call of the same instant.
 //!
 //! With `any_ect`, packets with ECT(0) belong to the L queue, too: DCTCP sends them.
@@ -220,6 +223,8 @@ pub struct DualPi2<P> {
     classic: Recurrence,
     /// What the scheduler owes the C queue: bytes times parts of a million.
     credit: i64,
+    /// The same at an idle link: as if a full packet of each queue had left, which favours the one with the larger share.
+    idle_credit: i64,
     counters: Counters,
 }
 
@@ -231,6 +236,8 @@ impl<P: Packet> DualPi2<P> {
     pub fn from_plan(plan: &DualPi2Queue, port: Port) -> DualPi2<P> {
         assert!(plan.update_ns > 0, "DualPI2 needs time between two updates");
         let target_s = Dur(plan.target_ns).as_secs_f64();
+        let whole = i64::from(WHOLE_PPM);
+        let idle_credit = i64::from(port.full_packet()) * (2 * i64::from(plan.classic_ppm) - whole);
         DualPi2 {
             limit: DropTail::from_plan(&plan.limit),
             port,
@@ -240,7 +247,8 @@ impl<P: Packet> DualPi2<P> {
             l4s_marks: Recurrence::default(),
             l4s_drops: Recurrence::default(),
             classic: Recurrence::default(),
-            credit: 0,
+            credit: idle_credit,
+            idle_credit,
             counters: Counters::default(),
             plan: plan.clone(),
         }
@@ -297,7 +305,7 @@ impl<P: Packet> DualPi2<P> {
         let share = i64::from(self.plan.classic_ppm);
         let bytes = i64::from(entry.bytes);
         self.credit = match (both, class) {
-            (false, _) => 0,
+            (false, _) => self.credit,
             (true, L4S) => self.credit + bytes * share,
             (true, _) => self.credit - bytes * (i64::from(WHOLE_PPM) - share),
         };
@@ -322,6 +330,7 @@ impl<P: Packet> DualPi2<P> {
                 return Fate::Drop;
             }
             let native = self.ramp(sojourn, self.queues[L4S].packets());
+            let coupled = if spared { 0.0 } else { coupled };
             let marked = self.l4s_marks.chooses(native.max(coupled).min(1.0));
             return if marked { Fate::Mark } else { Fate::Pass };
         }
@@ -353,7 +362,10 @@ impl<P: Packet + Send> Qdisc<P> for DualPi2<P> {
         self.update(now);
         loop {
             let spared = self.waiting_bytes() < 2 * u64::from(self.port.full_packet());
-            let class = self.schedule(now)?;
+            let Some(class) = self.schedule(now) else {
+                self.credit = self.idle_credit;
+                return None;
+            };
             let mut entry = self.take(class)?;
             let sojourn = now.since(entry.since);
             match self.decide(class, sojourn, entry.packet.ecn_capable(), spared) {

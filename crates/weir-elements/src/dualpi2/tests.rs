@@ -143,7 +143,7 @@ fn the_classic_queue_marks_packets_with_ect_0() {
 #[test]
 fn the_l_queue_is_marked_by_the_coupling() {
     let mut queue = pinned(&plan(), 0.1);
-    offer(&mut queue, 0, (1..=20).map(ect1));
+    offer(&mut queue, 0, (1..=21).map(ect1));
     let (left, dropped) = take(&mut queue, 0, 20);
     assert_eq!((marked(&left), dropped), (vec![5, 10, 15, 20], vec![]));
     let mut queue = pinned(&DualPi2Queue { coupling: 1.25, ..plan() }, 0.1);
@@ -197,6 +197,30 @@ fn the_classic_queue_has_its_share_and_the_l_queue_the_rest() {
     take(&mut queue, 0, 100);
     offer(&mut queue, 0, [ect1(1)]);
     assert_eq!(ids(&take(&mut queue, 0, 2).0), [1, 1100]);
+}
+
+/// Appendix A.1: the credit stays while one queue is empty, and an idle link resets it in favour of the L queue.
+#[test]
+fn the_credit_outlives_an_empty_queue_but_not_an_idle_link() {
+    let mut queue = pinned(&plan(), 0.0);
+    // Eight L packets pay 8 * 150 of the 1200 bytes that the C queue lacks at first; the last one leaves it at 150.
+    offer(&mut queue, 0, [not_ect(1000), not_ect(1001)]);
+    offer(&mut queue, 0, (0..9).map(ect1));
+    assert_eq!(ids(&take(&mut queue, 0, 9).0), (0..9).collect::<Vec<_>>());
+    let mut idle = queue.clone();
+    offer(&mut queue, 0, [ect1(20)]);
+    assert_eq!(ids(&take(&mut queue, 0, 2).0), [1000, 20], "the C queue has credit");
+    assert_eq!(ids(&take(&mut idle, 0, 3).0), [1000, 1001]);
+    offer(&mut idle, 0, [not_ect(1002), ect1(30)]);
+    assert_eq!(ids(&take(&mut idle, 0, 2).0), [30, 1002], "the link was idle");
+}
+
+/// Appendix A.1: the controller spares both queues while less than two full packets wait.
+#[test]
+fn the_coupling_spares_the_last_packet() {
+    let mut queue = pinned(&plan(), 0.6);
+    offer(&mut queue, 0, [ect1(1), ect1(2)]);
+    assert_eq!(marked(&take(&mut queue, 0, 2).0), [1]);
 }
 
 #[test]
