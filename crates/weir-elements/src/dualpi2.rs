@@ -19,7 +19,7 @@
 //! Probabilities become marks and drops by accumulation, without random numbers (`recur()` of appendix A.1): a packet is
 //! chosen whenever the sum of the probabilities since the last choice reaches 1; the pseudocode's sum must exceed 1, so its
 //! first choice may come a packet later. As in Linux, the controller neither marks nor drops a packet while less than two full
-//! packets wait, this one counted; the ramp of the L queue does (appendix A.1). There is no timer: an update's input changes by calls only, so the
+//! packets wait, this one counted (Linux does not count it); the ramp of the L queue does (appendix A.1). There is no timer: an update's input changes by calls only, so the
 //! next call makes the updates due since the last one. An update precedes a call of the same instant.
 //!
 //! With `any_ect`, packets with ECT(0) belong to the L queue, too: DCTCP sends them.
