@@ -68,6 +68,7 @@ _BEYOND = {
     "congestion-controls",
     "distributions",  # ranges and combinations
     "expect",
+    "congestion-control-feedback",
     "congestion-control-files",
     "expect-classes",
     "expect-delays",
