@@ -6,7 +6,7 @@
 //!
 //! - [`session`]: the event loop and the protocol; [`context`]: the state that endpoints share.
 //! - [`tcp_sender`], [`tcp_receiver`], [`cbr_sender`], [`cbr_receiver`]: the ends of flows; [`open`]: their sockets;
-//!   [`window`]: the receive window; [`newcomers`]: connections that have not shown the run's token yet.
+//!   [`course`], [`deliveries`]: the transfers of senders and receivers; [`window`]: the receive window; [`newcomers`]: connections that have not shown the run's token yet.
 //! - [`quic_sender`], [`quic_receiver`]: the ends of QUIC flows over UDP sockets; [`quic`]: what both need. The
 //!   protocol is `weir-quic`.
 //! - [`native_sender`], [`native_receiver`]: the ends of flows over MPTCP and SCTP of the kernel; [`native`]: what
@@ -48,7 +48,9 @@ mod census;
 pub mod cli;
 mod command;
 mod context;
+mod course;
 mod datagram;
+mod deliveries;
 mod error;
 mod foreign;
 mod iperf3;

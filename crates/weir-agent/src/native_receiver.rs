@@ -1,12 +1,12 @@
 //! The receiving end of a flow over MPTCP or SCTP: reads and counts the data of each transfer.
 
-use weir_plan::Source;
 use weir_sys::epoll::Interest;
 use weir_sys::native::Protocol;
 use weir_sys::socket::Socket;
 use weir_units::Time;
 
 use crate::context::Context;
+use crate::deliveries::Deliveries;
 use crate::error::AgentError;
 use crate::native;
 use crate::session::token;
@@ -23,16 +23,7 @@ pub struct NativeReceiver {
     connection: Option<Connection>,
     /// Connections that wait for the end of an earlier one, the first last.
     waiting: Vec<Socket>,
-    /// Sizes of the transfers; empty for a flow without an end.
-    sizes: Vec<u64>,
-    /// Whether all transfers share one connection; otherwise each has its own.
-    shared: bool,
-    transfer: u32,
-    /// Delivered bytes of the present transfer: in total, and since the last tick.
-    delivered: u64,
-    fresh: u64,
-    /// Complete transfers of this interval: number and bytes.
-    complete: Vec<(u32, u64)>,
+    deliveries: Deliveries,
     buffer: Vec<u8>,
 }
 
@@ -50,12 +41,6 @@ impl NativeReceiver {
     pub fn new(context: &mut Context, endpoint: u32, flow: u32) -> Result<NativeReceiver, AgentError> {
         let listener = native::listener(context, flow)?;
         context.epoll.add(&listener, token(endpoint, 0), Interest::READ)?;
-        let (sizes, shared) = match &context.flow(flow).source {
-            Source::Transfers { transfers, keep_connection } => {
-                (transfers.iter().map(|transfer| transfer.bytes).collect(), *keep_connection)
-            }
-            _ => (Vec::new(), false),
-        };
         Ok(NativeReceiver {
             flow,
             endpoint,
@@ -64,12 +49,7 @@ impl NativeReceiver {
             listener,
             connection: None,
             waiting: Vec::new(),
-            sizes,
-            shared,
-            transfer: 0,
-            delivered: 0,
-            fresh: 0,
-            complete: Vec::new(),
+            deliveries: Deliveries::new(context, flow),
             buffer: vec![0; BUFFER_BYTES],
         })
     }
@@ -96,13 +76,7 @@ impl NativeReceiver {
     /// The process has no descriptor left.
     pub fn on_tick(&mut self, context: &mut Context, at: Time) -> Result<(), AgentError> {
         self.read(context)?;
-        for (transfer, bytes) in self.complete.drain(..) {
-            context.telemetry.delivered(at, self.flow, transfer, bytes);
-        }
-        if self.fresh > 0 {
-            context.telemetry.delivered(at, self.flow, self.transfer, self.fresh);
-            self.fresh = 0;
-        }
+        self.deliveries.record(context, at);
         Ok(())
     }
 
@@ -146,36 +120,11 @@ impl NativeReceiver {
             return;
         }
         connection.shown += shown;
-        self.count((bytes - shown) as u64);
+        self.deliveries.count((bytes - shown) as u64);
     }
 
     fn end_connection(&mut self) {
         self.connection = None;
-        if !self.shared {
-            self.complete_transfer();
-        }
-    }
-
-    fn count(&mut self, mut bytes: u64) {
-        while let Some(size) = self.sizes.get(self.transfer as usize).filter(|_| self.shared) {
-            let here = bytes.min(size - self.delivered);
-            self.delivered += here;
-            self.fresh += here;
-            bytes -= here;
-            if self.delivered < *size {
-                return;
-            }
-            self.complete_transfer();
-        }
-        self.delivered += bytes;
-        self.fresh += bytes;
-    }
-
-    fn complete_transfer(&mut self) {
-        if self.fresh > 0 {
-            self.complete.push((self.transfer, self.fresh));
-        }
-        self.transfer += 1;
-        (self.delivered, self.fresh) = (0, 0);
+        self.deliveries.end_connection();
     }
 }

@@ -5,20 +5,21 @@
 
 use std::io;
 
-use weir_run::{EventKind, SampleRow};
+use weir_run::SampleRow;
 use weir_sys::epoll::{Interest, Ready};
 use weir_sys::native::Protocol;
 use weir_sys::socket::Socket;
 use weir_sys::tcp_info::TcpInfo;
-use weir_traffic::{Job, Step, Transfers};
+use weir_traffic::Job;
 use weir_units::Time;
 
 use crate::context::Context;
+use crate::course::Course;
 use crate::error::AgentError;
 use crate::native;
 use crate::schedule::Slot;
 use crate::session::{Due, token};
-use crate::telemetry::{Totals, TransferRecord};
+use crate::telemetry::Totals;
 
 const NULL_U32: u32 = u32::MAX;
 const NULL_U64: u64 = u64::MAX;
@@ -36,21 +37,10 @@ pub struct NativeSender {
     generation: u32,
     protocol: Protocol,
     payload_bytes: u64,
-    transfers: Transfers,
-    next_job: Option<Job>,
-    /// The end of the last transfer, while the next one waits for others of its user.
-    waiting: Option<Time>,
-    active: Option<Active>,
+    course: Course,
     /// The socket of the first connection, opened before the start.
     spare: Option<Socket>,
     connection: Option<Connection>,
-    /// Totals of the earlier connections.
-    base: Totals,
-    sampled_ip_bytes: u64,
-    started: bool,
-    finished: bool,
-    /// Whether the connection has failed, and the run with it.
-    broken: bool,
 }
 
 struct Connection {
@@ -65,16 +55,6 @@ struct Connection {
     armed: Time,
 }
 
-/// A transfer under way.
-struct Active {
-    job: Job,
-    start: Time,
-    established: Option<Time>,
-    /// Bytes to write; `None` if only the flow's stop ends it.
-    left: Option<u64>,
-    before: Totals,
-}
-
 impl NativeSender {
     /// Opens the first socket.
     ///
@@ -83,24 +63,15 @@ impl NativeSender {
     pub fn new(context: &mut Context, endpoint: u32, flow: u32) -> Result<NativeSender, AgentError> {
         let spare = Some(native::sender(context, flow)?);
         let (protocol, settings) = native::native_of(context, flow);
-        let plan = context.flow(flow);
         Ok(NativeSender {
             flow,
             endpoint,
             generation: 0,
             protocol,
             payload_bytes: settings.payload_bytes.into(),
-            transfers: Transfers::new(&plan.source, plan.stop_ns),
-            next_job: None,
-            waiting: None,
-            active: None,
+            course: Course::new(context, endpoint, flow),
             spare,
             connection: None,
-            base: Totals::default(),
-            sampled_ip_bytes: 0,
-            started: false,
-            finished: false,
-            broken: false,
         })
     }
 
@@ -109,23 +80,20 @@ impl NativeSender {
     /// # Errors
     /// This host refuses a setting of the plan.
     pub fn on_due(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        if self.finished || self.broken {
+        if self.course.is_over() {
             return Ok(());
         }
-        if !self.started {
-            self.started = true;
-            context.telemetry.event(context.now, EventKind::FlowStart, self.flow, 0);
-            let start = Time(context.flow(self.flow).start_ns);
+        if let Some(start) = self.course.start(context) {
             self.take_next_job(context, start, start);
         }
-        if let Some(active) = self.active.as_mut().filter(|active| active.left.is_none())
-            && context.now >= self.transfers.stop()
+        if self.course.stops(context.now)
+            && let Some(active) = &mut self.course.active
         {
             // What the send buffer holds is still sent.
             active.left = Some(0);
         }
-        if self.active.is_none() && self.next_job.is_some_and(|job| job.at <= context.now) {
-            self.begin_transfer(context)?;
+        if let Some(job) = self.course.take_due(context.now) {
+            self.begin_transfer(context, job)?;
         }
         if let Some(connection) = self.connection.as_mut().filter(|connection| connection.armed <= context.now) {
             connection.armed = Time::MAX;
@@ -139,7 +107,7 @@ impl NativeSender {
     /// # Errors
     /// This host refuses a setting of the plan.
     pub fn on_others(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        let Some(ended) = self.waiting.take() else { return Ok(()) };
+        let Some(ended) = self.course.resume() else { return Ok(()) };
         self.take_next_job(context, ended, context.now);
         self.on_due(context)
     }
@@ -149,7 +117,7 @@ impl NativeSender {
     /// # Errors
     /// This host refuses a setting of the plan.
     pub fn on_ready(&mut self, context: &mut Context, generation: u32, ready: Ready) -> Result<(), AgentError> {
-        if generation != self.generation || self.broken {
+        if generation != self.generation || self.course.broken {
             return Ok(());
         }
         let Some(connection) = &mut self.connection else { return self.on_due(context) };
@@ -166,38 +134,33 @@ impl NativeSender {
 
     /// Records the ticks of `measure`, for tables `sent` and `samples`.
     pub fn on_tick(&mut self, context: &mut Context, at: Time, due: Due) {
-        if !self.started || self.broken || (self.finished && self.sampled_ip_bytes == self.base.sent_ip_bytes) {
+        if !self.course.is_measured() {
             return;
         }
         let totals = self.totals();
-        if due.tcp && self.active.is_some() {
+        if due.tcp && self.course.active.is_some() {
             self.sample(context, at, &totals);
         }
         if due.goodput {
-            let sent = totals.sent_ip_bytes - self.sampled_ip_bytes;
-            self.sampled_ip_bytes = totals.sent_ip_bytes;
-            context.telemetry.sent(at, self.flow, sent);
+            self.course.record_sent(context, at, &totals);
         }
     }
 
     /// Records the results at the end of the plan.
     pub fn finish(&mut self, context: &mut Context) {
-        if let Some(active) = self.active.take() {
-            context.telemetry.transfer(self.flow, &active.record(None, self.totals()));
-        }
-        self.finished = true;
+        let after = self.totals();
+        self.course.abandon(context, after);
+        self.course.finish();
         if let Some(connection) = self.connection.take() {
             connection.socket.abort();
         }
     }
 
-    fn begin_transfer(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        let Some(job) = self.next_job.take() else { return Ok(()) };
-        context.telemetry.event(context.now, EventKind::TransferStart, self.flow, job.bytes.unwrap_or(0) as i64);
-        let established = self.connection.is_some().then_some(context.now);
+    fn begin_transfer(&mut self, context: &mut Context, job: Job) -> Result<(), AgentError> {
+        let connected = self.connection.is_some();
         let before = self.totals();
-        self.active = Some(Active { job, start: context.now, established, left: job.bytes, before });
-        if established.is_some() { Ok(()) } else { self.connect(context) }
+        self.course.begin(context, job, connected, before);
+        if connected { Ok(()) } else { self.connect(context) }
     }
 
     fn connect(&mut self, context: &mut Context) -> Result<(), AgentError> {
@@ -213,17 +176,14 @@ impl NativeSender {
         if let Err(error) = result {
             self.lose(context, &error);
         }
-        if self.transfers.is_bulk() {
-            context.schedule.add(self.transfers.stop(), Slot::Endpoint(self.endpoint));
-        }
+        self.course.schedule_stop(context);
         Ok(())
     }
 
     fn on_established(&mut self, context: &mut Context) {
-        let (Some(connection), Some(active)) = (&mut self.connection, &mut self.active) else { return };
+        let Some(connection) = self.connection.as_mut().filter(|_| self.course.active.is_some()) else { return };
         connection.established = true;
-        active.established = Some(context.now);
-        context.telemetry.event(context.now, EventKind::Established, self.flow, 0);
+        self.course.established(context);
         if self.protocol == Protocol::Mptcp && connection.socket.fell_back_to_tcp().unwrap_or(true) {
             let place = context.describe(self.flow);
             context.fail(format!(
@@ -235,14 +195,14 @@ impl NativeSender {
 
     /// Writes while there is room, at most some bytes in one turn; ends a transfer of which nothing is left.
     pub fn write(&mut self, context: &mut Context) {
-        if self.broken || self.connection.as_ref().is_none_or(|connection| !connection.established) {
+        if self.course.broken || self.connection.as_ref().is_none_or(|connection| !connection.established) {
             return;
         }
         match self.fill(context) {
             Ok(()) => {}
             Err(error) => return self.lose(context, &error),
         }
-        let (Some(connection), Some(active)) = (&self.connection, &self.active) else { return };
+        let (Some(connection), Some(active)) = (&self.connection, &self.course.active) else { return };
         match active.left {
             Some(0) if self.held(connection) == 0 => self.end_transfer(context),
             Some(0) => self.arm(context),
@@ -251,7 +211,7 @@ impl NativeSender {
     }
 
     fn fill(&mut self, context: &mut Context) -> io::Result<()> {
-        let (Some(connection), Some(active)) = (&mut self.connection, &mut self.active) else { return Ok(()) };
+        let (Some(connection), Some(active)) = (&mut self.connection, &mut self.course.active) else { return Ok(()) };
         let token = context.job.token.as_ref().map_or(&[][..], |token| token.as_bytes());
         while connection.shown < token.len() {
             let Some(taken) = connection.socket.send(&token[connection.shown..])? else { return Ok(()) };
@@ -304,14 +264,9 @@ impl NativeSender {
     }
 
     fn end_transfer(&mut self, context: &mut Context) {
-        let after = self.totals();
-        let Some(active) = self.active.take() else { return };
-        let at = context.now;
-        context.telemetry.transfer(self.flow, &active.record(Some(at), after));
-        context.telemetry.event(at, EventKind::TransferEnd, self.flow, 0);
-        context.waits.ended(self.flow, at);
-        context.came.push(self.flow);
-        if !self.transfers.keeps_connection() {
+        let (at, after) = (context.now, self.totals());
+        let Some(keeps) = self.course.end(context, at, after) else { return };
+        if !keeps {
             self.close();
         }
         self.take_next_job(context, at, at);
@@ -319,28 +274,14 @@ impl NativeSender {
 
     /// Continues after a transfer that ended at `ended`. After the last one, the flow ends at `at`.
     fn take_next_job(&mut self, context: &mut Context, ended: Time, at: Time) {
-        match self.transfers.step(&context.waits, self.flow, ended) {
-            Step::Begin(job) => {
-                self.next_job = Some(job);
-                context.schedule.add(job.at, Slot::Endpoint(self.endpoint));
-            }
-            Step::Wait => self.waiting = Some(ended),
-            Step::End => {
-                self.close();
-                self.end_flow(context, at);
-            }
+        if !self.course.choose_next(context, ended) {
+            self.close();
+            self.course.end_flow(context, at);
         }
     }
 
-    fn end_flow(&mut self, context: &mut Context, at: Time) {
-        self.finished = true;
-        context.telemetry.event(at, EventKind::FlowEnd, self.flow, 0);
-        context.waits.over(self.flow);
-        context.came.push(self.flow);
-    }
-
     fn close(&mut self) {
-        self.base = self.totals();
+        self.course.base = self.totals();
         self.connection = None;
     }
 
@@ -349,14 +290,12 @@ impl NativeSender {
         let (place, name) = (context.describe(self.flow), self.protocol.name());
         if error.kind() == io::ErrorKind::TimedOut {
             context.warn(format!("{place}: the connection timed out at {:.3} s", context.now.as_secs_f64()));
-            if let Some(active) = self.active.take() {
-                context.telemetry.transfer(self.flow, &active.record(None, self.totals()));
-            }
+            let after = self.totals();
+            self.course.abandon(context, after);
             self.close();
-            self.next_job = None;
-            return self.end_flow(context, context.now);
+            return self.course.end_flow(context, context.now);
         }
-        self.broken = true;
+        self.course.broken = true;
         let port = context.job.port(self.flow);
         context.fail(format!(
             "{place}: {name} to port {port}: {error}; is the receiving agent running, and is there a route for {name}?"
@@ -401,11 +340,11 @@ impl NativeSender {
     }
 
     fn totals(&self) -> Totals {
-        let Some(connection) = &self.connection else { return self.base };
+        let Some(connection) = &self.connection else { return self.course.base };
         let headers = native::header_bytes(self.protocol);
         let here = match self.protocol {
             Protocol::Mptcp => {
-                let Ok(info) = TcpInfo::of(&connection.socket) else { return self.base };
+                let Ok(info) = TcpInfo::of(&connection.socket) else { return self.course.base };
                 let packets = u64::from(info.data_segs_out);
                 let shown = connection.shown as u64;
                 let held = connection.socket.unacknowledged().unwrap_or(0);
@@ -436,20 +375,6 @@ impl NativeSender {
                 }
             }
         };
-        self.base + here
-    }
-}
-
-impl Active {
-    fn record(&self, end: Option<Time>, after: Totals) -> TransferRecord {
-        TransferRecord {
-            number: self.job.number,
-            start: self.start,
-            established: self.established,
-            end,
-            bytes: self.job.bytes,
-            before: self.before,
-            after,
-        }
+        self.course.base + here
     }
 }

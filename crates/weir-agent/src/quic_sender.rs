@@ -8,17 +8,18 @@ use weir_run::{EventKind, SampleRow};
 use weir_sys::Errno;
 use weir_sys::epoll::Interest;
 use weir_sys::socket::Socket;
-use weir_traffic::{Job, Step, Transfers};
+use weir_traffic::Job;
 use weir_units::Time;
 
 use crate::context::Context;
+use crate::course::Course;
 use crate::datagram::IP_UDP_BYTES;
 use crate::error::AgentError;
 use crate::open;
 use crate::quic::{self, Anchor, MAX_DATAGRAM_BYTES};
 use crate::schedule::Slot;
 use crate::session::{Due, token};
-use crate::telemetry::{Totals, TransferRecord};
+use crate::telemetry::Totals;
 
 const NULL_U32: u32 = u32::MAX;
 const NULL_U64: u64 = u64::MAX;
@@ -36,21 +37,10 @@ pub struct QuicSender {
     generation: u32,
     settings: Settings,
     anchor: Anchor,
-    transfers: Transfers,
-    next_job: Option<Job>,
-    /// The end of the last transfer, while the next one waits for others of its user.
-    waiting: Option<Time>,
-    active: Option<Active>,
+    course: Course,
     /// The socket of the first connection, opened before the start.
     spare: Option<Socket>,
     connection: Option<Connection>,
-    /// Totals of the earlier connections.
-    base: Totals,
-    sampled_ip_bytes: u64,
-    started: bool,
-    finished: bool,
-    /// Whether the connection has failed, and the run with it.
-    broken: bool,
     buffer: Vec<u8>,
 }
 
@@ -58,22 +48,12 @@ struct Connection {
     socket: Socket,
     client: Client,
     established: bool,
+    /// Whether the stream of the transfer under way is finished.
+    whole: bool,
     /// A datagram for which the socket had no room.
     held: Option<Vec<u8>>,
     /// The instant for which this end is scheduled.
     armed: Time,
-}
-
-/// A transfer under way.
-struct Active {
-    job: Job,
-    start: Time,
-    established: Option<Time>,
-    /// Bytes to write; `None` if only the flow's stop ends it.
-    left: Option<u64>,
-    /// Whether its stream is finished.
-    whole: bool,
-    before: Totals,
 }
 
 impl QuicSender {
@@ -84,24 +64,15 @@ impl QuicSender {
     pub fn new(context: &mut Context, endpoint: u32, flow: u32) -> Result<QuicSender, AgentError> {
         let settings = quic::settings(context, flow, "client")?;
         let spare = Some(open::udp_sender(context, flow)?);
-        let plan = context.flow(flow);
         Ok(QuicSender {
             flow,
             endpoint,
             generation: 0,
             settings,
             anchor: Anchor::new(),
-            transfers: Transfers::new(&plan.source, plan.stop_ns),
-            next_job: None,
-            waiting: None,
-            active: None,
+            course: Course::new(context, endpoint, flow),
             spare,
             connection: None,
-            base: Totals::default(),
-            sampled_ip_bytes: 0,
-            started: false,
-            finished: false,
-            broken: false,
             buffer: vec![0; MAX_DATAGRAM_BYTES],
         })
     }
@@ -111,23 +82,20 @@ impl QuicSender {
     /// # Errors
     /// This host refuses a setting of the plan.
     pub fn on_due(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        if self.finished || self.broken {
+        if self.course.is_over() {
             return Ok(());
         }
-        if !self.started {
-            self.started = true;
-            context.telemetry.event(context.now, EventKind::FlowStart, self.flow, 0);
-            let start = Time(context.flow(self.flow).start_ns);
+        if let Some(start) = self.course.start(context) {
             self.take_next_job(context, start, start);
         }
-        if let Some(active) = self.active.as_mut().filter(|active| active.left.is_none())
-            && context.now >= self.transfers.stop()
+        if self.course.stops(context.now)
+            && let Some(active) = &mut self.course.active
         {
             // What the send buffer holds is still sent.
             active.left = Some(0);
         }
-        if self.active.is_none() && self.next_job.is_some_and(|job| job.at <= context.now) {
-            self.begin_transfer(context)?;
+        if let Some(job) = self.course.take_due(context.now) {
+            self.begin_transfer(context, job)?;
         }
         if let Some(connection) = self.connection.as_mut().filter(|connection| connection.armed <= context.now) {
             connection.armed = Time::MAX;
@@ -141,7 +109,7 @@ impl QuicSender {
     /// # Errors
     /// This host refuses a setting of the plan.
     pub fn on_others(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        let Some(ended) = self.waiting.take() else { return Ok(()) };
+        let Some(ended) = self.course.resume() else { return Ok(()) };
         self.take_next_job(context, ended, context.now);
         self.on_due(context)
     }
@@ -151,7 +119,7 @@ impl QuicSender {
     /// # Errors
     /// This host refuses a setting of the plan.
     pub fn on_ready(&mut self, context: &mut Context, generation: u32) -> Result<(), AgentError> {
-        if generation != self.generation || self.broken {
+        if generation != self.generation || self.course.broken {
             return Ok(());
         }
         let now = self.anchor.now(context);
@@ -171,41 +139,36 @@ impl QuicSender {
 
     /// Records the ticks of `measure`, for tables `sent` and `samples`.
     pub fn on_tick(&mut self, context: &mut Context, at: Time, due: Due) {
-        if !self.started || self.broken || (self.finished && self.sampled_ip_bytes == self.base.sent_ip_bytes) {
+        if !self.course.is_measured() {
             return;
         }
         let totals = self.totals();
-        if let (true, Some(connection), Some(_)) = (due.tcp, &self.connection, &self.active)
+        if let (true, Some(connection), Some(_)) = (due.tcp, &self.connection, &self.course.active)
             && connection.established
         {
             let row = self.sample(at, &connection.client.state(), &totals);
             context.telemetry.foreign_sample(row);
         }
         if due.goodput {
-            let sent = totals.sent_ip_bytes - self.sampled_ip_bytes;
-            self.sampled_ip_bytes = totals.sent_ip_bytes;
-            context.telemetry.sent(at, self.flow, sent);
+            self.course.record_sent(context, at, &totals);
         }
     }
 
     /// Records the results at the end of the plan.
     pub fn finish(&mut self, context: &mut Context) {
         self.observe(context);
-        if let Some(active) = self.active.take() {
-            context.telemetry.transfer(self.flow, &active.record(None, self.totals()));
-        }
-        self.finished = true;
+        let after = self.totals();
+        self.course.abandon(context, after);
+        self.course.finish();
         self.connection = None;
     }
 
-    fn begin_transfer(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        let Some(job) = self.next_job.take() else { return Ok(()) };
-        context.telemetry.event(context.now, EventKind::TransferStart, self.flow, job.bytes.unwrap_or(0) as i64);
-        let established = self.connection.is_some().then_some(context.now);
+    fn begin_transfer(&mut self, context: &mut Context, job: Job) -> Result<(), AgentError> {
         let before = self.totals();
-        self.active = Some(Active { job, start: context.now, established, left: job.bytes, whole: false, before });
-        if established.is_none() {
-            self.connect(context)?;
+        self.course.begin(context, job, self.connection.is_some(), before);
+        match &mut self.connection {
+            Some(connection) => connection.whole = false,
+            None => self.connect(context)?,
         }
         Ok(())
     }
@@ -220,10 +183,9 @@ impl QuicSender {
         let (now, receiver) = (self.anchor.now(context), context.receiver(self.flow));
         let client = Client::new(&self.settings, now, receiver);
         let client = client.map_err(|error| quic::failed(context, self.flow, &error))?;
-        self.connection = Some(Connection { socket, client, established: false, held: None, armed: Time::MAX });
-        if self.transfers.is_bulk() {
-            context.schedule.add(self.transfers.stop(), Slot::Endpoint(self.endpoint));
-        }
+        self.connection =
+            Some(Connection { socket, client, established: false, whole: false, held: None, armed: Time::MAX });
+        self.course.schedule_stop(context);
         Ok(())
     }
 
@@ -249,16 +211,15 @@ impl QuicSender {
     }
 
     fn on_established(&mut self, context: &mut Context) {
-        let (Some(connection), Some(active)) = (&mut self.connection, &mut self.active) else { return };
+        let Some(connection) = self.connection.as_mut().filter(|_| self.course.active.is_some()) else { return };
         connection.established = true;
-        active.established = Some(context.now);
-        context.telemetry.event(context.now, EventKind::Established, self.flow, 0);
+        self.course.established(context);
     }
 
     /// Writes as much as the connection takes.
     fn write(&mut self) {
-        let (Some(connection), Some(active)) = (&mut self.connection, &mut self.active) else { return };
-        if !connection.established || active.whole {
+        let (Some(connection), Some(active)) = (&mut self.connection, &mut self.course.active) else { return };
+        if !connection.established || connection.whole {
             return;
         }
         loop {
@@ -267,7 +228,7 @@ impl QuicSender {
             active.left = active.left.map(|left| left - taken);
             if active.left == Some(0) {
                 connection.client.finish();
-                active.whole = true;
+                connection.whole = true;
                 return;
             }
             if taken < wanted {
@@ -304,13 +265,9 @@ impl QuicSender {
 
     fn end_transfer(&mut self, context: &mut Context) {
         self.observe(context);
-        let Some(active) = self.active.take() else { return };
-        let at = context.now;
-        context.telemetry.transfer(self.flow, &active.record(Some(at), self.totals()));
-        context.telemetry.event(at, EventKind::TransferEnd, self.flow, 0);
-        context.waits.ended(self.flow, at);
-        context.came.push(self.flow);
-        if !self.transfers.keeps_connection() {
+        let (at, after) = (context.now, self.totals());
+        let Some(keeps) = self.course.end(context, at, after) else { return };
+        if !keeps {
             self.close(context);
         }
         self.take_next_job(context, at, at);
@@ -318,24 +275,10 @@ impl QuicSender {
 
     /// Continues after a transfer that ended at `ended`. After the last one, the flow ends at `at`.
     fn take_next_job(&mut self, context: &mut Context, ended: Time, at: Time) {
-        match self.transfers.step(&context.waits, self.flow, ended) {
-            Step::Begin(job) => {
-                self.next_job = Some(job);
-                context.schedule.add(job.at, Slot::Endpoint(self.endpoint));
-            }
-            Step::Wait => self.waiting = Some(ended),
-            Step::End => {
-                self.close(context);
-                self.end_flow(context, at);
-            }
+        if !self.course.choose_next(context, ended) {
+            self.close(context);
+            self.course.end_flow(context, at);
         }
-    }
-
-    fn end_flow(&mut self, context: &mut Context, at: Time) {
-        self.finished = true;
-        context.telemetry.event(at, EventKind::FlowEnd, self.flow, 0);
-        context.waits.over(self.flow);
-        context.came.push(self.flow);
     }
 
     /// Tells the server that the connection ends, and forgets it.
@@ -346,7 +289,7 @@ impl QuicSender {
         }
         // Without this packet, the server keeps a connection on which nothing comes.
         let _ = self.transmit(context);
-        self.base = self.totals();
+        self.course.base = self.totals();
         self.connection = None;
     }
 
@@ -354,18 +297,16 @@ impl QuicSender {
     fn lose(&mut self, context: &mut Context, reason: &str) {
         let place = context.describe(self.flow);
         context.warn(format!("{place}: the connection was lost at {:.3} s: {reason}", context.now.as_secs_f64()));
-        if let Some(active) = self.active.take() {
-            context.telemetry.transfer(self.flow, &active.record(None, self.totals()));
-        }
-        self.base = self.totals();
+        let after = self.totals();
+        self.course.abandon(context, after);
+        self.course.base = self.totals();
         self.connection = None;
-        self.next_job = None;
-        self.end_flow(context, context.now);
+        self.course.end_flow(context, context.now);
     }
 
     /// Fails the run: nobody receives, or this host does not send.
     fn fail(&mut self, context: &mut Context, error: &io::Error) {
-        self.broken = true;
+        self.course.broken = true;
         let (place, port) = (context.describe(self.flow), context.job.port(self.flow));
         context
             .fail(format!("{place}: QUIC to port {port}: {error}; is the receiving agent running, and a route there?"));
@@ -407,7 +348,7 @@ impl QuicSender {
     }
 
     fn totals(&self) -> Totals {
-        let Some(connection) = &self.connection else { return self.base };
+        let Some(connection) = &self.connection else { return self.course.base };
         let state = connection.client.state();
         let here = Totals {
             acked_bytes: state.acked_bytes,
@@ -418,21 +359,7 @@ impl QuicSender {
             timeouts: state.collapses,
             ..Totals::default()
         };
-        self.base + here
-    }
-}
-
-impl Active {
-    fn record(&self, end: Option<Time>, after: Totals) -> TransferRecord {
-        TransferRecord {
-            number: self.job.number,
-            start: self.start,
-            established: self.established,
-            end,
-            bytes: self.job.bytes,
-            before: self.before,
-            after,
-        }
+        self.course.base + here
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use weir_plan::Source;
 use weir_sys::epoll::{Interest, Ready};
 use weir_sys::socket::{IntOption, Socket};
 use weir_units::Time;
 
 use crate::context::Context;
+use crate::deliveries::Deliveries;
 use crate::error::AgentError;
 use crate::newcomers::{NEWCOMER, Newcomers};
 use crate::open;
@@ -19,7 +19,6 @@ const EVERYTHING: usize = 1 << 30;
 
 /// The receiving end of a TCP flow.
 pub struct TcpReceiver {
-    flow: u32,
     endpoint: u32,
     generation: u32,
     listener: Socket,
@@ -29,16 +28,7 @@ pub struct TcpReceiver {
     /// In a run with a token.
     newcomers: Option<Newcomers>,
     window: WindowPlan,
-    /// Sizes of the transfers; empty for a flow without an end.
-    sizes: Vec<u64>,
-    /// Whether all transfers share one connection; otherwise each has its own.
-    shared: bool,
-    transfer: u32,
-    /// Delivered bytes of the present transfer: in total, and since the last tick.
-    delivered: u64,
-    fresh: u64,
-    /// Complete transfers of this interval: number and bytes.
-    complete: Vec<(u32, u64)>,
+    deliveries: Deliveries,
 }
 
 struct Connection {
@@ -56,16 +46,8 @@ impl TcpReceiver {
     pub fn new(context: &mut Context, endpoint: u32, flow: u32) -> Result<TcpReceiver, AgentError> {
         let listener = open::tcp_listener(context, flow)?;
         context.epoll.add(&listener, token(endpoint, 0), Interest::READ)?;
-        let plan = context.flow(flow);
         let window = open::window_of(context, flow);
-        let (sizes, shared) = match &plan.source {
-            Source::Transfers { transfers, keep_connection } => {
-                (transfers.iter().map(|t| t.bytes).collect(), *keep_connection)
-            }
-            _ => (Vec::new(), false),
-        };
         Ok(TcpReceiver {
-            flow,
             endpoint,
             generation: 0,
             listener,
@@ -73,12 +55,7 @@ impl TcpReceiver {
             waiting: Vec::new(),
             newcomers: Newcomers::new(context, endpoint, flow),
             window,
-            sizes,
-            shared,
-            transfer: 0,
-            delivered: 0,
-            fresh: 0,
-            complete: Vec::new(),
+            deliveries: Deliveries::new(context, flow),
         })
     }
 
@@ -113,13 +90,7 @@ impl TcpReceiver {
     /// The process has no descriptor left.
     pub fn on_tick(&mut self, context: &mut Context, at: Time) -> Result<(), AgentError> {
         self.read(context, false)?;
-        for (transfer, bytes) in self.complete.drain(..) {
-            context.telemetry.delivered(at, self.flow, transfer, bytes);
-        }
-        if self.fresh > 0 {
-            context.telemetry.delivered(at, self.flow, self.transfer, self.fresh);
-            self.fresh = 0;
-        }
+        self.deliveries.record(context, at);
         Ok(())
     }
 
@@ -200,7 +171,7 @@ impl TcpReceiver {
     /// Sets how many waiting bytes wake this end: at most the rest of the transfer, because the last segment is
     /// acknowledged at once only if it is read at once.
     fn choose_low_water(&mut self) -> io::Result<()> {
-        let left = self.sizes.get(self.transfer as usize).map_or(u64::MAX, |size| size.saturating_sub(self.delivered));
+        let left = self.deliveries.left();
         let Some(connection) = &mut self.connection else { return Ok(()) };
         let wanted = u64::from(connection.keeper.unread_bytes()).min(left).max(1) as u32;
         if connection.low_water == wanted {
@@ -219,7 +190,7 @@ impl TcpReceiver {
                 Ok(None) => break,
                 Ok(Some(bytes)) if bytes > 0 => {
                     taken += bytes as u64;
-                    self.count(bytes as u64);
+                    self.deliveries.count(bytes as u64);
                 }
                 // The stream or the connection has ended; the sender reports why.
                 Ok(Some(_)) | Err(_) => self.end_connection(),
@@ -233,31 +204,6 @@ impl TcpReceiver {
 
     fn end_connection(&mut self) {
         self.connection = None;
-        if !self.shared {
-            self.complete_transfer();
-        }
-    }
-
-    fn count(&mut self, mut bytes: u64) {
-        while let Some(size) = self.sizes.get(self.transfer as usize).filter(|_| self.shared) {
-            let here = bytes.min(size - self.delivered);
-            self.delivered += here;
-            self.fresh += here;
-            bytes -= here;
-            if self.delivered < *size {
-                return;
-            }
-            self.complete_transfer();
-        }
-        self.delivered += bytes;
-        self.fresh += bytes;
-    }
-
-    fn complete_transfer(&mut self) {
-        if self.fresh > 0 {
-            self.complete.push((self.transfer, self.fresh));
-        }
-        self.transfer += 1;
-        (self.delivered, self.fresh) = (0, 0);
+        self.deliveries.end_connection();
     }
 }

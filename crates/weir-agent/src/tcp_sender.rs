@@ -3,18 +3,18 @@
 use std::io;
 
 use weir_plan::{Tcp, Transport};
-use weir_run::EventKind;
 use weir_sys::epoll::{Interest, Ready};
 use weir_sys::socket::{IntOption, Socket};
 use weir_sys::tcp_info::{self, TcpInfo};
-use weir_traffic::{Job, Step, Transfers};
+use weir_traffic::Job;
 use weir_units::Time;
 
 use crate::context::Context;
+use crate::course::Course;
 use crate::error::AgentError;
 use crate::open::{self, MAX_UNSENT_BYTES};
 use crate::session::{Due, token};
-use crate::telemetry::{Totals, TransferRecord};
+use crate::telemetry::Totals;
 
 /// Initial limit of unsent bytes. It doubles when a flow sends them within [`BUSY_NS`]. So a fast flow is woken a few
 /// hundred times a second, and a slow one needs little memory.
@@ -31,21 +31,10 @@ pub struct TcpSender {
     generation: u32,
     tcp: Tcp,
     paced: bool,
-    transfers: Transfers,
-    next_job: Option<Job>,
-    /// The end of the last transfer, while the next one waits for others of its user.
-    waiting: Option<Time>,
-    active: Option<Active>,
+    course: Course,
     /// The socket of the first connection, opened before the start.
     spare: Option<Socket>,
     connection: Option<Connection>,
-    /// Totals of the earlier connections.
-    base: Totals,
-    sampled_ip_bytes: u64,
-    started: bool,
-    finished: bool,
-    /// Whether the connection has failed, and the run with it.
-    broken: bool,
 }
 
 struct Connection {
@@ -57,16 +46,6 @@ struct Connection {
     token_bytes: u64,
     unsent_limit: u32,
     had_room_at: Time,
-}
-
-/// A transfer under way.
-struct Active {
-    job: Job,
-    start: Time,
-    established: Option<Time>,
-    /// Bytes to write; `None` if only the flow's stop ends it.
-    left: Option<u64>,
-    before: Totals,
 }
 
 impl TcpSender {
@@ -86,17 +65,9 @@ impl TcpSender {
             // The kernel always reports a pacing rate, and never whether it applies.
             paced: tcp.pacing || paces_itself,
             tcp,
-            transfers: Transfers::new(&plan.source, plan.stop_ns),
-            next_job: None,
-            waiting: None,
-            active: None,
+            course: Course::new(context, endpoint, flow),
             spare,
             connection: None,
-            base: Totals::default(),
-            sampled_ip_bytes: 0,
-            started: false,
-            finished: false,
-            broken: false,
         })
     }
 
@@ -105,20 +76,17 @@ impl TcpSender {
     /// # Errors
     /// This host refuses a setting of the plan.
     pub fn on_due(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        if self.finished || self.broken {
+        if self.course.is_over() {
             return Ok(());
         }
-        if !self.started {
-            self.started = true;
-            context.telemetry.event(context.now, EventKind::FlowStart, self.flow, 0);
-            let start = Time(context.flow(self.flow).start_ns);
+        if let Some(start) = self.course.start(context) {
             self.take_next_job(context, start, start);
         }
-        if self.active.as_ref().is_some_and(|active| active.left.is_none()) && context.now >= self.transfers.stop() {
+        if self.course.stops(context.now) {
             self.stop(context);
         }
-        if self.active.is_none() && self.next_job.is_some_and(|job| job.at <= context.now) {
-            self.begin_transfer(context)?;
+        if let Some(job) = self.course.take_due(context.now) {
+            self.begin_transfer(context, job)?;
         }
         Ok(())
     }
@@ -128,7 +96,7 @@ impl TcpSender {
     /// # Errors
     /// This host refuses a setting of the plan.
     pub fn on_others(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        let Some(ended) = self.waiting.take() else { return Ok(()) };
+        let Some(ended) = self.course.resume() else { return Ok(()) };
         self.take_next_job(context, ended, context.now);
         self.on_due(context)
     }
@@ -138,7 +106,7 @@ impl TcpSender {
     /// # Errors
     /// This host refuses a setting of the plan.
     pub fn on_ready(&mut self, context: &mut Context, generation: u32, ready: Ready) -> Result<(), AgentError> {
-        if generation != self.generation || self.connection.is_none() || self.broken {
+        if generation != self.generation || self.connection.is_none() || self.course.broken {
             return Ok(());
         }
         if ready.failed() {
@@ -152,7 +120,7 @@ impl TcpSender {
             }
             self.on_established(context);
         }
-        if ready.ended() && self.active.is_some() {
+        if ready.ended() && self.course.active.is_some() {
             let error = self.connection.as_ref().and_then(|c| c.socket.take_error());
             self.lose_connection(context, error.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()));
             return Ok(());
@@ -171,20 +139,18 @@ impl TcpSender {
     /// Records the ticks of `measure`, for tables `sent` and `samples`; `info` is the connection's state if it was read
     /// already.
     pub fn on_tick(&mut self, context: &mut Context, at: Time, due: Due, info: Option<TcpInfo>) {
-        if !self.started || self.broken || (self.finished && self.sampled_ip_bytes == self.base.sent_ip_bytes) {
+        if !self.course.is_measured() {
             return;
         }
         let info = info.filter(|_| self.connection.is_some()).or_else(|| self.info());
         let totals = self.totals(info.as_ref());
-        if let (true, Some(info), Some(_)) = (due.tcp, &info, &self.active) {
+        if let (true, Some(info), Some(_)) = (due.tcp, &info, &self.course.active) {
             context.telemetry.sample(at, self.flow, info, &totals, self.paced);
             context.telemetry.observe(at, self.flow, info, &totals);
             self.sample_probes(context, at);
         }
         if due.goodput {
-            let sent = totals.sent_ip_bytes - self.sampled_ip_bytes;
-            self.sampled_ip_bytes = totals.sent_ip_bytes;
-            context.telemetry.sent(at, self.flow, sent);
+            self.course.record_sent(context, at, &totals);
         }
     }
 
@@ -200,23 +166,19 @@ impl TcpSender {
 
     /// Records the results at the end of the plan.
     pub fn finish(&mut self, context: &mut Context) {
-        if let Some(active) = self.active.take() {
-            let after = self.totals(self.info().as_ref());
-            context.telemetry.transfer(self.flow, &active.record(None, after));
-        }
-        self.finished = true;
+        let after = self.totals(self.info().as_ref());
+        self.course.abandon(context, after);
+        self.course.finish();
         if let Some(connection) = self.connection.take() {
             connection.socket.abort();
         }
     }
 
-    fn begin_transfer(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        let Some(job) = self.next_job.take() else { return Ok(()) };
-        context.telemetry.event(context.now, EventKind::TransferStart, self.flow, job.bytes.unwrap_or(0) as i64);
+    fn begin_transfer(&mut self, context: &mut Context, job: Job) -> Result<(), AgentError> {
         let before = self.totals(self.info().as_ref());
-        let established = self.connection.is_some().then_some(context.now);
-        self.active = Some(Active { job, start: context.now, established, left: job.bytes, before });
-        if established.is_some() {
+        let connected = self.connection.is_some();
+        self.course.begin(context, job, connected, before);
+        if connected {
             self.write(context);
             return Ok(());
         }
@@ -244,18 +206,14 @@ impl TcpSender {
         if let Err(error) = result {
             self.lose_connection(context, error);
         }
-        let (stop, bulk) = (self.transfers.stop(), self.transfers.is_bulk());
-        if bulk {
-            context.schedule.add(stop, crate::schedule::Slot::Endpoint(self.endpoint));
-        }
+        self.course.schedule_stop(context);
         Ok(())
     }
 
     fn on_established(&mut self, context: &mut Context) {
-        let (Some(connection), Some(active)) = (&mut self.connection, &mut self.active) else { return };
+        let Some(connection) = self.connection.as_mut().filter(|_| self.course.active.is_some()) else { return };
         connection.established = true;
-        active.established = Some(context.now);
-        context.telemetry.event(context.now, EventKind::Established, self.flow, 0);
+        self.course.established(context);
         if let Err(error) = connection.socket.enable_ack_stamps() {
             let text = format!(
                 "{}: the kernel does not tell when data are acknowledged: {error}",
@@ -305,8 +263,8 @@ impl TcpSender {
 
     /// Writes while there is room, at most the limit of unsent bytes in one turn.
     pub fn write(&mut self, context: &mut Context) {
-        let (Some(connection), Some(active)) = (&mut self.connection, &mut self.active) else { return };
-        if !connection.established || self.broken {
+        let (Some(connection), Some(active)) = (&mut self.connection, &mut self.course.active) else { return };
+        if !connection.established || self.course.broken {
             return;
         }
         if let Some(token) = &context.job.token {
@@ -343,7 +301,7 @@ impl TcpSender {
 
     /// Ends the application's data; the data that fit in the send buffer are still sent.
     fn stop(&mut self, context: &mut Context) {
-        let (Some(connection), Some(active)) = (&self.connection, &mut self.active) else { return };
+        let (Some(connection), Some(active)) = (&self.connection, &mut self.course.active) else { return };
         if !connection.established {
             active.left = Some(0);
             self.end_transfer(context, context.now);
@@ -358,7 +316,7 @@ impl TcpSender {
     fn take_stamps(&mut self, context: &mut Context) -> Result<(), AgentError> {
         while let Some(connection) = &self.connection {
             let Some((byte, at)) = connection.socket.take_ack_stamp()? else { break };
-            let written = self.active.as_ref().is_some_and(|active| active.left == Some(0));
+            let written = self.course.active.as_ref().is_some_and(|active| active.left == Some(0));
             if written && byte == (connection.written as u32).wrapping_sub(1) {
                 let at = context.plan_time(at);
                 self.end_transfer(context, at);
@@ -373,12 +331,8 @@ impl TcpSender {
         if let Some(info) = &info {
             context.telemetry.observe(at, self.flow, info, &after);
         }
-        let Some(active) = self.active.take() else { return };
-        context.telemetry.transfer(self.flow, &active.record(Some(at), after));
-        context.telemetry.event(at, EventKind::TransferEnd, self.flow, 0);
-        context.waits.ended(self.flow, at);
-        context.came.push(self.flow);
-        if !self.transfers.keeps_connection() {
+        let Some(keeps) = self.course.end(context, at, after) else { return };
+        if !keeps {
             self.close();
         }
         self.take_next_job(context, at, at);
@@ -386,28 +340,14 @@ impl TcpSender {
 
     /// Continues after a transfer that ended at `ended`. After the last one, the flow ends at `at`.
     fn take_next_job(&mut self, context: &mut Context, ended: Time, at: Time) {
-        match self.transfers.step(&context.waits, self.flow, ended) {
-            Step::Begin(job) => {
-                self.next_job = Some(job);
-                context.schedule.add(job.at, crate::schedule::Slot::Endpoint(self.endpoint));
-            }
-            Step::Wait => self.waiting = Some(ended),
-            Step::End => {
-                self.close();
-                self.end_flow(context, at);
-            }
+        if !self.course.choose_next(context, ended) {
+            self.close();
+            self.course.end_flow(context, at);
         }
     }
 
-    fn end_flow(&mut self, context: &mut Context, at: Time) {
-        self.finished = true;
-        context.telemetry.event(at, EventKind::FlowEnd, self.flow, 0);
-        context.waits.over(self.flow);
-        context.came.push(self.flow);
-    }
-
     fn close(&mut self) {
-        self.base = self.totals(self.info().as_ref());
+        self.course.base = self.totals(self.info().as_ref());
         self.connection = None;
     }
 
@@ -419,7 +359,7 @@ impl TcpSender {
             return self.give_up(context);
         }
         // At the plan's end, the receiver may just have left first.
-        self.broken = true;
+        self.course.broken = true;
         let port = context.job.port(self.flow);
         context.fail(format!(
             "{place}: connection to port {port}: {error}; is the receiving agent running, and is there a route?"
@@ -427,13 +367,10 @@ impl TcpSender {
     }
 
     fn give_up(&mut self, context: &mut Context) {
-        if let Some(active) = self.active.take() {
-            let after = self.totals(self.info().as_ref());
-            context.telemetry.transfer(self.flow, &active.record(None, after));
-        }
+        let after = self.totals(self.info().as_ref());
+        self.course.abandon(context, after);
         self.close();
-        self.next_job = None;
-        self.end_flow(context, context.now);
+        self.course.end_flow(context, context.now);
     }
 
     fn info(&self) -> Option<TcpInfo> {
@@ -441,7 +378,7 @@ impl TcpSender {
     }
 
     fn totals(&self, info: Option<&TcpInfo>) -> Totals {
-        let (Some(info), Some(connection)) = (info, &self.connection) else { return self.base };
+        let (Some(info), Some(connection)) = (info, &self.connection) else { return self.course.base };
         let headers =
             HEADER_BYTES + if info.options & tcp_info::option::TIMESTAMPS != 0 { TIMESTAMPS_BYTES } else { 0 };
         let packets = u64::from(info.data_segs_out);
@@ -457,7 +394,7 @@ impl TcpSender {
             rwnd_limited_ns: info.rwnd_limited_us * 1_000,
             sndbuf_limited_ns: info.sndbuf_limited_us * 1_000,
         };
-        self.base + here
+        self.course.base + here
     }
 }
 
@@ -492,20 +429,6 @@ impl Connection {
             self.unsent_limit *= 2;
             // The old limit works too.
             let _ = self.socket.set(IntOption::NotSentLowWater, self.unsent_limit);
-        }
-    }
-}
-
-impl Active {
-    fn record(&self, end: Option<Time>, after: Totals) -> TransferRecord {
-        TransferRecord {
-            number: self.job.number,
-            start: self.start,
-            established: self.established,
-            end,
-            bytes: self.job.bytes,
-            before: self.before,
-            after,
         }
     }
 }
