@@ -23,7 +23,7 @@ const PAUSE: u32 = 8;
 
 /// A window with more events is cut: its packets shall stay in the near cache from the visit of one region to that of the
 /// next.
-const EVENTS_A_WINDOW: u64 = 1 << 14;
+pub(super) const EVENTS_A_WINDOW: u64 = 1 << 14;
 /// With many regions, a window may have so many events for each of them: a visit must find several to be worth its while.
 const EVENTS_A_REGION: u64 = 16;
 
@@ -108,6 +108,16 @@ impl Lookahead {
     /// The kinds of all regions.
     pub fn kinds(&self) -> Vec<Kind> {
         self.regions.iter().map(|region| region.kind.clone()).collect()
+    }
+
+    /// The longest window, nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        self.span_ns
+    }
+
+    /// Events that were processed in windows.
+    pub fn events(&self) -> u64 {
+        self.events
     }
 }
 

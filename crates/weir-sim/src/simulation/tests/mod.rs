@@ -1,4 +1,4 @@
-//! Parts of a network that no plan describes yet: queues with classes, nodes with state. Kinds of regions.
+//! Parts of a network that no plan describes yet: queues with classes, nodes with state. Kinds of regions. Windows.
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;
@@ -6,6 +6,7 @@ mod common;
 mod batches;
 mod classes;
 mod nodes;
+mod windows;
 
 use weir_plan::Plan;
 use weir_run::Tables;
