@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
@@ -176,7 +176,14 @@ fn serve_tester() -> ExitCode {
         Some(Ok(line)) => line,
         _ => return misused("standard input ended before a whole line; expected a job"),
     };
-    let seen = tester::test(&line).and_then(|seen| {
+    let ask = || {
+        println!("{{\"ready\":true}}");
+        io::stdout().flush()?;
+        let mut start = String::new();
+        io::stdin().read_line(&mut start)?;
+        Ok(start)
+    };
+    let seen = tester::test(&line, ask).and_then(|seen| {
         serde_json::to_writer(io::stdout().lock(), &seen).map_err(|error| AgentError(error.to_string()))
     });
     match seen {

@@ -27,7 +27,10 @@ pub fn round_trip_ns(plan: &Plan, flow: u32) -> u64 {
 fn highest_rate(plan: &Plan, link: u32) -> u64 {
     let changed = plan.changes.iter().filter(|change| change.link == link).filter_map(|change| match change.change {
         ChangeKind::Rate { rate_bps } => Some(rate_bps),
-        ChangeKind::Delay { .. } | ChangeKind::Loss { .. } | ChangeKind::Shares { .. } => None,
+        ChangeKind::Delay { .. }
+        | ChangeKind::Loss { .. }
+        | ChangeKind::Shares { .. }
+        | ChangeKind::TokenRates { .. } => None,
     });
     changed.fold(plan.links[link as usize].rate_bps, u64::max)
 }
@@ -35,7 +38,10 @@ fn highest_rate(plan: &Plan, link: u32) -> u64 {
 fn longest_delay(plan: &Plan, link: u32) -> u64 {
     let changed = plan.changes.iter().filter(|change| change.link == link).filter_map(|change| match &change.change {
         ChangeKind::Delay { delay } => Some(delay.max_ns()),
-        ChangeKind::Rate { .. } | ChangeKind::Loss { .. } | ChangeKind::Shares { .. } => None,
+        ChangeKind::Rate { .. }
+        | ChangeKind::Loss { .. }
+        | ChangeKind::Shares { .. }
+        | ChangeKind::TokenRates { .. } => None,
     });
     changed.fold(plan.links[link as usize].delay.max_ns(), u64::max)
 }

@@ -6,6 +6,9 @@
 //!
 //! An interface sends a frame no earlier than the time on the wire after the one before, also when the thread was late.
 //! So a burst is never faster than the port.
+//!
+//! Ports may be on several machines, each with a tester. A tester sends and receives for its own ports. It then prints
+//! `{"ready":true}` once switches know its ports, and reads a line `{"begin_ns": N}`: the start, of its monotonic clock.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -47,12 +50,24 @@ pub struct TesterJob {
     streams: Vec<Stream>,
     /// When to stop receiving, since the start.
     end_ns: u64,
+    /// Whether ports are on several machines.
+    #[serde(default)]
+    together: bool,
+}
+
+/// The start of a job on several machines.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Begin {
+    begin_ns: u64,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Port {
-    device: String,
+    /// None: it is on another machine.
+    #[serde(default)]
+    device: Option<String>,
     /// Path of its network namespace; none: this process'.
     netns: Option<PathBuf>,
     mac: [u8; 6],
@@ -78,7 +93,7 @@ struct Stream {
 /// What was sent and received, in nanoseconds since the start.
 #[derive(Debug, Default, Serialize)]
 pub struct Seen {
-    /// By stream: when each frame was sent, and when it should have been.
+    /// By stream: when each frame was sent, and when it should have been; empty if another machine sends it.
     sent: Vec<Vec<i64>>,
     due: Vec<Vec<i64>>,
     /// By stream: numbers of frames that the interface did not take.
@@ -87,18 +102,25 @@ pub struct Seen {
     received: Vec<Vec<(u64, i64)>>,
 }
 
-/// Executes a job.
+/// Executes a job. `ask` says that this machine is ready, and returns the line with the start.
 ///
 /// # Errors
 /// The job is none, or an interface is missing or cannot send.
-pub fn test(text: &str) -> Result<Seen, AgentError> {
+pub fn test(text: &str, ask: impl FnOnce() -> io::Result<String>) -> Result<Seen, AgentError> {
     let job: TesterJob =
         serde_json::from_str(text).map_err(|error| AgentError(format!("no job of a tester: {error}")))?;
     job.check()?;
     let sockets = job.ports.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     greet(&job, &sockets).map_err(|error| AgentError(format!("sending: {error}")))?;
     let over = AtomicBool::new(false);
-    let begin = clock::monotonic_ns() + 10_000_000;
+    let begin = if job.together {
+        let line = ask().map_err(|error| AgentError(format!("reading the start: {error}")))?;
+        let Begin { begin_ns } =
+            serde_json::from_str(&line).map_err(|error| AgentError(format!("no start of a tester: {error}")))?;
+        begin_ns
+    } else {
+        clock::monotonic_ns() + 10_000_000
+    };
     let mut seen = Seen::default();
     let (sent, received) = std::thread::scope(|scope| {
         let receiver = scope.spawn(|| receive(&job, &sockets, begin, &over));
@@ -140,17 +162,20 @@ impl TesterJob {
     }
 }
 
-fn open(port: &Port) -> Result<OwnedFd, AgentError> {
+/// The socket of a port; none if the port is on another machine.
+fn open(port: &Port) -> Result<Option<OwnedFd>, AgentError> {
+    let Some(device) = &port.device else { return Ok(None) };
     let opened = match &port.netns {
-        None => packet::open(&port.device, SOCKET_BYTES),
-        Some(path) => netns::within(path, || packet::open(&port.device, SOCKET_BYTES)),
+        None => packet::open(device, SOCKET_BYTES),
+        Some(path) => netns::within(path, || packet::open(device, SOCKET_BYTES)),
     };
-    opened.map_err(|error| AgentError(format!("interface {}: {error}", port.device)))
+    opened.map(Some).map_err(|error| AgentError(format!("interface {device}: {error}")))
 }
 
 /// Sends a broadcast over each interface, so that a switch learns where it is.
-fn greet(job: &TesterJob, sockets: &[OwnedFd]) -> io::Result<()> {
+fn greet(job: &TesterJob, sockets: &[Option<OwnedFd>]) -> io::Result<()> {
     for (port, socket) in sockets.iter().enumerate() {
+        let Some(socket) = socket else { continue };
         rustix::io::write(socket, &job.frame(HELLO, port, None, 0))?;
     }
     std::thread::sleep(HELLO_WAIT);
@@ -175,12 +200,13 @@ impl Turn<'_> {
 
 type Sent = (Vec<Vec<i64>>, Vec<Vec<i64>>, Vec<Vec<u64>>);
 
-fn send(job: &TesterJob, sockets: &[OwnedFd], begin: u64) -> io::Result<Sent> {
+fn send(job: &TesterJob, sockets: &[Option<OwnedFd>], begin: u64) -> io::Result<Sent> {
     let count = job.streams.len();
     let (mut sent, mut due, mut refused) = (vec![Vec::new(); count], vec![Vec::new(); count], vec![Vec::new(); count]);
     let mut turns: Vec<Turn> = (0..)
         .zip(&job.streams)
-        .map(|(number, stream)| {
+        .filter(|(_, stream)| sockets[stream.input].is_some())
+        .map(|(number, stream): (usize, _)| {
             let frame = job.frame(number as u32, stream.input, Some(stream.output), stream.ip_bytes);
             Turn { number, stream, frame, count: 0 }
         })
@@ -192,10 +218,11 @@ fn send(job: &TesterJob, sockets: &[OwnedFd], begin: u64) -> io::Result<Sent> {
         let Some((at, turn)) = next.min_by_key(|(at, turn)| (*at, turn.number)) else { break };
         let now = wait_until(begin + at) - begin;
         let stream = turn.stream;
+        let Some(socket) = &sockets[stream.input] else { break };
         turn.frame[VNET_BYTES + NUMBER_AT..VNET_BYTES + NUMBER_AT + 8].copy_from_slice(&turn.count.to_be_bytes());
         due[turn.number].push(turn.due().unwrap_or(at) as i64);
         sent[turn.number].push(now as i64);
-        match rustix::io::write(&sockets[stream.input], &turn.frame) {
+        match rustix::io::write(socket, &turn.frame) {
             Ok(_) => {}
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::NOBUFS) => refused[turn.number].push(turn.count),
             Err(error) => return Err(error.into()),
@@ -223,15 +250,21 @@ fn wait_until(at: u64) -> u64 {
     }
 }
 
-fn receive(job: &TesterJob, sockets: &[OwnedFd], begin: u64, over: &AtomicBool) -> io::Result<Vec<Vec<(u64, i64)>>> {
+fn receive(
+    job: &TesterJob,
+    sockets: &[Option<OwnedFd>],
+    begin: u64,
+    over: &AtomicBool,
+) -> io::Result<Vec<Vec<(u64, i64)>>> {
     let mut received = vec![Vec::new(); job.streams.len()];
     let mut room = vec![0; 1 << 16];
     let lead = clock::realtime_lead_ns();
     while clock::monotonic_ns() < begin + job.end_ns && !over.load(Ordering::Relaxed) {
-        let mut ready: Vec<PollFd> = sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        let own = || sockets.iter().enumerate().filter_map(|(port, socket)| Some((port, socket.as_ref()?)));
+        let mut ready: Vec<PollFd> = own().map(|(_, socket)| PollFd::new(socket, PollFlags::IN)).collect();
         // An interrupted wait is repeated.
         let _ = poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 5_000_000 }));
-        for (port, socket) in sockets.iter().enumerate() {
+        for (port, socket) in own() {
             while let Some((len, stamp)) = packet::receive(socket.as_fd(), &mut room)? {
                 let Some((stream, number)) = job.read(port, &room[..len]) else { continue };
                 let at = stamp.map_or_else(clock::monotonic_ns, |at| at.saturating_add_signed(-lead));
@@ -262,14 +295,14 @@ mod tests {
 
     fn job(gap_ns: f64) -> TesterJob {
         let port = |last: u8| Port {
-            device: "none".into(),
+            device: Some("none".into()),
             netns: None,
             mac: [2, 0, 0, 0, 0, last],
             rate_bps: 1e9,
             overhead_bytes: 38,
         };
         let stream = Stream { input: 0, output: 1, gap_ns, ip_bytes: 1500, start_ns: 0, stop_ns: 100 };
-        TesterJob { token: 7, ports: vec![port(1), port(2)], streams: vec![stream], end_ns: 100 }
+        TesterJob { token: 7, ports: vec![port(1), port(2)], streams: vec![stream], end_ns: 100, together: false }
     }
 
     #[test]
@@ -297,12 +330,28 @@ mod tests {
         assert_eq!(found, [0, 33, 66]);
     }
 
+    /// All ports are elsewhere: nothing is sent, and what comes is nothing's.
+    #[test]
+    fn a_tester_without_ports_of_its_own_begins_when_it_is_told() {
+        let port =
+            |last: u8| format!(r#"{{"netns":null,"mac":[2,0,0,0,0,{last}],"rate_bps":1e9,"overhead_bytes":38}}"#);
+        let stream = r#"{"input":0,"output":1,"gap_ns":10.0,"ip_bytes":1500,"start_ns":0,"stop_ns":100}"#;
+        let ports = format!("{},{}", port(1), port(2));
+        let job = format!(r#"{{"token":7,"ports":[{ports}],"streams":[{stream}],"end_ns":1,"together":true}}"#);
+        let begin = clock::monotonic_ns() + 20_000_000;
+        let seen = test(&job, || Ok(format!(r#"{{"begin_ns":{begin}}}"#))).expect("a job");
+        assert!(clock::monotonic_ns() > begin);
+        assert_eq!((&seen.sent, &seen.received), (&vec![vec![]], &vec![vec![]]));
+        let error = test(&job, || Ok("{}".into())).expect_err("no start");
+        assert!(error.to_string().starts_with("no start of a tester: "), "{error}");
+    }
+
     #[test]
     fn a_job_without_sense_is_refused() {
         assert!(job(0.0).check().is_err());
         let mut same = job(1.0);
         same.streams[0].output = 0;
         assert!(same.check().is_err());
-        assert!(test("{}").is_err());
+        assert!(test("{}", || Ok(String::new())).is_err());
     }
 }

@@ -71,6 +71,13 @@ impl Bucket {
         sum - self.tokens
     }
 
+    /// Fills at `rate` from `now` on; returns the bits until then that it could not hold.
+    pub fn set_rate(&mut self, now: Time, rate: Rate) -> i64 {
+        let over = self.fill(now);
+        self.clock.rate = rate;
+        over
+    }
+
     /// Adds bits that another bucket could not hold.
     pub fn pour(&mut self, bits: i64) {
         self.tokens = self.tokens.saturating_add(bits).min(self.burst);

@@ -6,6 +6,7 @@
 use weir_units::{Rate, Stream, Time};
 
 use crate::classes::{ClassPlan, Classifier};
+use crate::declare::TokenRates;
 use crate::qdisc::Drops;
 use crate::{AnyQdisc, Counters, Dequeued, DropReason, DropTail, Enqueued, Limit, Packet, Port, Qdisc};
 
@@ -200,6 +201,16 @@ impl<P: Packet + Send> Children<P> {
         self.queues.iter_mut().for_each(|queue| queue.set_rate(now, rate));
     }
 
+    /// Gives the token buckets of all queues new rates; each takes the next ones.
+    pub fn set_token_rates(&mut self, now: Time, rates: &mut std::slice::Iter<'_, TokenRates>) {
+        self.queues.iter_mut().for_each(|queue| queue.set_token_rates(now, rates));
+    }
+
+    /// The same, of the queue of `class`.
+    pub fn set_token_rates_of(&mut self, class: usize, now: Time, rates: &mut std::slice::Iter<'_, TokenRates>) {
+        self.queues[class].set_token_rates(now, rates);
+    }
+
     /// The first instant at which a queue that holds packets back gives one.
     pub fn held_until(&self, now: Time) -> Option<Time> {
         self.held_until_of(self.occupied, now)
@@ -287,6 +298,13 @@ macro_rules! of_children {
         }
         fn held_until(&self, now: weir_units::Time) -> Option<weir_units::Time> {
             self.children.held_until(now)
+        }
+        fn set_token_rates(
+            &mut self,
+            now: weir_units::Time,
+            rates: &mut std::slice::Iter<'_, crate::declare::TokenRates>,
+        ) {
+            self.children.set_token_rates(now, rates);
         }
         fn classes(&self) -> u32 {
             self.children.classes()

@@ -83,6 +83,9 @@ macro_rules! scheduler_plan {
         fn depth(&self) -> usize {
             crate::classes::depth(&self.classes)
         }
+        fn within(&mut self) -> Vec<&mut crate::Queue> {
+            self.classes.iter_mut().map(|class| &mut class.queue).collect()
+        }
     };
 }
 pub(crate) use scheduler_plan;

@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::Limit;
 
@@ -225,11 +226,33 @@ pub trait QueuePlan {
         false
     }
 
+    /// The queues of its classes, or the one that it is around.
+    fn within(&mut self) -> Vec<&mut crate::Queue> {
+        Vec::new()
+    }
+
+    /// Gives its token buckets and those within new rates; each takes the next ones. False if there are too few, or a
+    /// bucket has no peak rate.
+    fn set_token_rates(&mut self, rates: &mut std::slice::Iter<'_, TokenRates>) -> bool {
+        self.within().into_iter().all(|queue| queue.set_token_rates(rates))
+    }
+
     /// Checks the parameters besides the limit; `at` is the place of the queue in the plan.
     ///
     /// # Errors
     /// The first invalid parameter.
     fn validate(&self, at: &str) -> Result<(), Fault>;
+}
+
+/// The rates of token buckets: of a shaper, of a policer, of a class of hierarchical token buckets, or of their root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRates {
+    /// Rate at which the bucket fills, on the wire.
+    pub rate_bps: u64,
+    /// Ceiling of a class, or peak rate of a policer, on the wire; none: a class has its rate, others have no peak rate.
+    #[serde(default)]
+    pub peak_bps: Option<u64>,
 }
 
 /// An invalid parameter.

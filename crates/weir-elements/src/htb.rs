@@ -14,9 +14,11 @@
 //!
 //! Without a rate of its own, the root lends whatever the link transmits. If no leaf may send, the scheduler holds its
 //! packets back; [`Qdisc::held_until`] names the instant at which the first one may. The limit is that of the outermost
-//! hierarchy.
+//! hierarchy. New rates and ceilings count from the instant of the change; buckets keep what they hold, and their sizes.
 //!
 //! Train: taken apart on arrival; each packet takes its own tokens.
+
+use std::slice::Iter;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +29,7 @@ use crate::children::{Children, bits, next_bit};
 use crate::classes::{
     self, ClassPlan, Classifier, DSCP, FLOWS, Members, PORT, QUEUE, SIZE, class_plan, scheduler_plan,
 };
-use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, key};
+use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, TokenRates, check, key};
 use crate::drr::QUANTUM;
 use crate::qdisc::{AtDeparture, Drops};
 use crate::{Counters, Dequeued, Enqueued, Limit, Packet, Port, Qdisc, Queue};
@@ -132,6 +134,21 @@ impl QueuePlan for HtbQueue {
     );
 
     scheduler_plan!();
+
+    fn set_token_rates(&mut self, rates: &mut Iter<'_, TokenRates>) -> bool {
+        if let Some(rate_bps) = &mut self.rate_bps {
+            let Some(root) = rates.next() else { return false };
+            *rate_bps = root.rate_bps;
+            if root.peak_bps.is_some() {
+                return false;
+            }
+        }
+        self.classes.iter_mut().all(|class| {
+            let Some(own) = rates.next() else { return false };
+            (class.rate_bps, class.ceil_bps) = (own.rate_bps, own.peak_bps);
+            class.queue.set_token_rates(rates)
+        })
+    }
 
     fn validate(&self, at: &str) -> Result<(), Fault> {
         check(self.rate_bps != Some(0), || format!("{at}.rate_bps"), "at rate 0 nothing is ever sent")?;
@@ -397,6 +414,20 @@ impl<P: Packet + Send> Qdisc<P> for Htb<P> {
 
     fn set_rate(&mut self, now: Time, rate: Rate) {
         self.children.set_rate(now, rate);
+    }
+
+    fn set_token_rates(&mut self, now: Time, rates: &mut Iter<'_, TokenRates>) {
+        // Nodes are in the order of the plan, and so are leaves.
+        let mut leaf = 0;
+        for (i, node) in self.nodes.iter_mut().enumerate() {
+            let Some(own) = rates.next() else { return };
+            node.rate.set_rate(now, Rate::from_bps(own.rate_bps));
+            node.ceil.set_rate(now, Rate::from_bps(own.peak_bps.unwrap_or(own.rate_bps)));
+            if self.paths.get(leaf).is_some_and(|path| path[0] == i) {
+                self.children.set_token_rates_of(leaf, now, rates);
+                leaf += 1;
+            }
+        }
     }
 
     fn bytes(&self) -> u64 {

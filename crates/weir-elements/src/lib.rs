@@ -90,7 +90,7 @@ pub use admission::{AdmissionQueue, Admits, Arrival, AtArrival, Backlog, Verdict
 pub use analytic::{FifoLink, Offer, Run};
 pub use classes::Members;
 pub use codel::{Codel, CodelParams};
-pub use declare::{ElementInfo, Fault, Form, Key, Kind, Place, QueuePlan};
+pub use declare::{ElementInfo, Fault, Form, Key, Kind, Place, QueuePlan, TokenRates};
 pub use delay::{Delay, DelayLine};
 pub use droptail::DropTail;
 pub use drr::{Drr, DrrClass};

@@ -9,9 +9,12 @@
 //! tokens, if only the committed bucket has not; else green, taking tokens of both.
 //!
 //! Both are colour-blind, and both count bytes on the wire in exact arithmetic. Red packets are dropped, and yellow ones
-//! if the plan says so; green ones join the queue, which may still drop them. Nothing is delayed.
+//! if the plan says so; green ones join the queue, which may still drop them. Nothing is delayed. New rates count from the
+//! instant of the change; the buckets keep what they hold, and their sizes.
 //!
 //! Train: taken apart on arrival; each packet has its own colour.
+
+use std::slice::Iter;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +23,7 @@ use weir_units::{Rate, Stream, Time};
 use crate::bucket::Bucket;
 use crate::children::{Children, of_child};
 use crate::classes::{INSIDE, Only, SIZE};
-use crate::declare::{ElementInfo, Fault, Form, Key, Kind, Place, QueuePlan, check, key};
+use crate::declare::{ElementInfo, Fault, Form, Key, Kind, Place, QueuePlan, TokenRates, check, key};
 use crate::qdisc::{AtDeparture, Drops};
 use crate::{Dequeued, Enqueued, Limit, Packet, Port, Qdisc, Queue};
 
@@ -116,6 +119,18 @@ impl QueuePlan for PoliceQueue {
         1 + self.queue.depth()
     }
 
+    fn within(&mut self) -> Vec<&mut Queue> {
+        vec![&mut self.queue]
+    }
+
+    fn set_token_rates(&mut self, rates: &mut Iter<'_, TokenRates>) -> bool {
+        let Some(own) = rates.next() else { return false };
+        let two = self.peak_bps > 0;
+        self.rate_bps = own.rate_bps;
+        self.peak_bps = own.peak_bps.unwrap_or(0);
+        two == (self.peak_bps > 0) && self.queue.set_token_rates(rates)
+    }
+
     fn validate(&self, at: &str) -> Result<(), Fault> {
         let place = |field: &str| format!("{at}.{field}");
         check(self.rate_bps > 0, || place("rate_bps"), "a policer of rate 0 passes nothing")?;
@@ -161,6 +176,19 @@ enum Meter {
 }
 
 impl Meter {
+    fn set_rates(&mut self, now: Time, rates: TokenRates) {
+        let rate = Rate::from_bps(rates.rate_bps);
+        match self {
+            Meter::Single { committed, excess } => {
+                excess.pour(committed.set_rate(now, rate));
+            }
+            Meter::Two { committed, peak } => {
+                committed.set_rate(now, rate);
+                peak.set_rate(now, Rate::from_bps(rates.peak_bps.unwrap_or(rates.rate_bps)));
+            }
+        }
+    }
+
     fn colour(&mut self, now: Time, bytes: u32) -> Colour {
         match self {
             Meter::Single { committed, excess } => {
@@ -211,6 +239,13 @@ impl<P: Packet + Send> Qdisc<P> for Police<P> {
 
     fn set_rate(&mut self, now: Time, rate: Rate) {
         self.children.set_rate(now, rate);
+    }
+
+    fn set_token_rates(&mut self, now: Time, rates: &mut Iter<'_, TokenRates>) {
+        if let Some(own) = rates.next() {
+            self.meter.set_rates(now, *own);
+        }
+        self.children.set_token_rates(now, rates);
     }
 
     fn held_until(&self, now: Time) -> Option<Time> {

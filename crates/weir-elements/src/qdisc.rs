@@ -3,7 +3,7 @@
 use weir_units::{Dur, Rate, Stream, Time};
 
 use crate::explicit::Explicit;
-use crate::{Packet, Port, QueuePlan};
+use crate::{Packet, Port, QueuePlan, TokenRates};
 
 /// The reason for a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -149,6 +149,12 @@ pub trait Qdisc<P: Packet>: Send {
     /// whose classes have no shares does nothing.
     fn set_shares(&mut self, now: Time, shares: &[u64]) {
         let _ = (now, shares);
+    }
+
+    /// Gives its token buckets and those of the queues within new rates from `now` on, in the order of the plan: its own
+    /// before those within, and those of a class before the next class. Each takes the next ones.
+    fn set_token_rates(&mut self, now: Time, rates: &mut std::slice::Iter<'_, TokenRates>) {
+        let _ = (now, rates);
     }
 
     /// The instant of the next [`dequeue`](Qdisc::dequeue) after one at `now` returned none although packets wait, as

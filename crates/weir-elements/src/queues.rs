@@ -73,6 +73,27 @@ macro_rules! queues {
                 changed.validate(at)
             }
 
+            /// See [`QueuePlan::set_token_rates`].
+            pub(crate) fn set_token_rates(&mut self, rates: &mut std::slice::Iter<'_, TokenRates>) -> bool {
+                match self {
+                    $(Queue::$arrival(queue) => queue.set_token_rates(rates),)+
+                    $(Queue::$departure(queue) => queue.set_token_rates(rates),)+
+                }
+            }
+
+            /// Checks new rates of its token buckets; `at` is their place in the plan.
+            ///
+            /// # Errors
+            /// It has more or fewer buckets, or one without a peak rate; or the queue would be invalid with these.
+            pub fn validate_token_rates(&self, rates: &[TokenRates], at: &str) -> Result<(), Fault> {
+                let mut changed = self.clone();
+                let mut left = rates.iter();
+                let fits = changed.set_token_rates(&mut left) && left.len() == 0;
+                let problem = format!("the queue of the link has no {} token buckets with such rates", rates.len());
+                crate::declare::check(fits && !rates.is_empty(), || at.into(), problem)?;
+                changed.validate(at)
+            }
+
             /// The declaration of its discipline.
             pub fn info(&self) -> ElementInfo {
                 match self {
@@ -254,6 +275,14 @@ macro_rules! queues {
                     AnyQdisc::Admission(queue) => queue.set_shares(now, shares),
                     $(AnyQdisc::$departure(queue) => queue.set_shares(now, shares),)+
                     AnyQdisc::Own(queue) => queue.set_shares(now, shares),
+                }
+            }
+
+            fn set_token_rates(&mut self, now: Time, rates: &mut std::slice::Iter<'_, TokenRates>) {
+                match self {
+                    AnyQdisc::Admission(queue) => queue.set_token_rates(now, rates),
+                    $(AnyQdisc::$departure(queue) => queue.set_token_rates(now, rates),)+
+                    AnyQdisc::Own(queue) => queue.set_token_rates(now, rates),
                 }
             }
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_units::{Rate, Stream, Time};
 
 use crate::admission::{AdmissionQueue, Admits, AtArrival};
-use crate::declare::{ElementInfo, Fault, QueuePlan};
+use crate::declare::{ElementInfo, Fault, QueuePlan, TokenRates};
 use crate::explicit::Explicit;
 use crate::qdisc::{AtDeparture, Drops};
 use crate::{Arrival, Backlog, Counters, Dequeued, DropTail, Enqueued, Limit, Packet, Port, Qdisc, Verdict};

@@ -9,7 +9,11 @@
 //! The shaper must know the size of the next packet, so it takes it out of its queue ahead of time; an active queue
 //! decides on it then, as in Linux' `tbf`.
 //!
+//! A new rate counts from the instant of the change; the bucket keeps what it holds, and its size.
+//!
 //! Train: taken apart on arrival; each packet takes its own tokens.
+
+use std::slice::Iter;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +22,7 @@ use weir_units::{Rate, Stream, Time};
 use crate::bucket::Bucket;
 use crate::children::{Children, of_child};
 use crate::classes::{INSIDE, Only, SIZE};
-use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, key};
+use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, TokenRates, check, key};
 use crate::qdisc::{AtDeparture, Drops};
 use crate::{Dequeued, Enqueued, Limit, Packet, Port, Qdisc, Queue};
 
@@ -66,6 +70,16 @@ impl QueuePlan for TbfQueue {
 
     fn depth(&self) -> usize {
         1 + self.queue.depth()
+    }
+
+    fn within(&mut self) -> Vec<&mut Queue> {
+        vec![&mut self.queue]
+    }
+
+    fn set_token_rates(&mut self, rates: &mut Iter<'_, TokenRates>) -> bool {
+        let Some(own) = rates.next() else { return false };
+        self.rate_bps = own.rate_bps;
+        own.peak_bps.is_none() && self.queue.set_token_rates(rates)
     }
 
     fn validate(&self, at: &str) -> Result<(), Fault> {
@@ -117,6 +131,13 @@ impl<P: Packet + Send> Qdisc<P> for Tbf<P> {
 
     fn set_rate(&mut self, now: Time, rate: Rate) {
         self.children.set_rate(now, rate);
+    }
+
+    fn set_token_rates(&mut self, now: Time, rates: &mut Iter<'_, TokenRates>) {
+        if let Some(own) = rates.next() {
+            self.bucket.set_rate(now, Rate::from_bps(own.rate_bps));
+        }
+        self.children.set_token_rates(now, rates);
     }
 
     fn held_until(&self, now: Time) -> Option<Time> {

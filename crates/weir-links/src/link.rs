@@ -454,6 +454,12 @@ impl<P: Record> Link<P> {
                     evented.qdisc.set_shares(at, shares);
                 }
             }
+            ChangeKind::TokenRates { rates } => {
+                let Discipline::Evented(evented) = &mut self.discipline else { return false };
+                evented.qdisc.set_token_rates(at, &mut rates.iter());
+                // A packet that was held back may leave at another instant.
+                return !evented.busy;
+            }
             ChangeKind::Delay { delay } => {
                 if let DelayStage::Varying(line) = &mut self.delay {
                     line.change(delay);

@@ -5,7 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_elements::{Delay, Loss, Port, Queue};
+use weir_elements::{Delay, Loss, Port, Queue, TokenRates};
 use weir_units::Rate;
 
 /// A directed link.
@@ -78,5 +78,11 @@ pub enum ChangeKind {
     Shares {
         /// For each of its classes the weight in millionths, or the quantum in bytes.
         shares: Vec<u64>,
+    },
+    /// New rates of the token buckets of the link's queue, from that instant on.
+    TokenRates {
+        /// For each shaper, policer, class of hierarchical token buckets, and root of these with a rate of its own: in the
+        /// order of the plan, those of a queue before those within.
+        rates: Vec<TokenRates>,
     },
 }

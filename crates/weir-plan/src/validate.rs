@@ -81,6 +81,10 @@ impl Plan {
                     let queue = &self.links[change.link as usize].queue;
                     queue.validate_shares(shares, &format!("changes[{i}].change.shares"))?;
                 }
+                ChangeKind::TokenRates { rates } => {
+                    let queue = &self.links[change.link as usize].queue;
+                    queue.validate_token_rates(rates, &format!("changes[{i}].change.rates"))?;
+                }
             }
         }
         check(self.changes.is_sorted_by_key(|c| c.at_ns), || "changes".into(), "must be in the order of their time")?;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli._common import console, emit_json, error_console, examples, json_option
+from weir.cli._on import on_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from weir.study.switches import BetweenRig, Characterised, ModelRig
 
 __all__ = ["command"]
@@ -33,6 +37,7 @@ _CHARACTERISE = examples(
     ("weir switch characterise ./mine.yaml -o mine", "a file with the keys of a scenario's `switch`"),
     ("weir switch characterise fair --json", "print what was found as JSON"),
     ("weir switch characterise --between a/eth0,b/eth0,c/eth0 --rate 100Mbps", "interfaces in the namespaces a, b, c"),
+    ("weir switch characterise --on nodes.yaml --between a1/eth1,a2/eth1,b1/eth1", "interfaces of machines, over SSH"),
 )
 
 
@@ -41,8 +46,10 @@ _CHARACTERISE = examples(
 @click.option(
     "--between",
     metavar="IF,IF,IF",
-    help="Interfaces of this host at ports of a real switch, three or more; NAMESPACE/IF in a namespace. Needs root.",
+    help="Interfaces of this host at ports of a real switch, three or more; NAMESPACE/IF in a namespace. With --on: "
+    "NODE/IF or NODE/NAMESPACE/IF. Needs root.",
 )
+@on_option
 @click.option("--rate", metavar="RATE", help="With --between: the ports' rate. Default: what the interfaces say.")
 @click.option(
     "--overhead",
@@ -66,6 +73,7 @@ _CHARACTERISE = examples(
 def characterise(
     model: str | None,
     between: str | None,
+    on: Path | None,
     rate: str | None,
     overhead: str,
     out: Path | None,
@@ -83,7 +91,8 @@ def characterise(
     report.html.
 
     With --between, the last interfaces receive, and all but the receiving one send. They need no addresses; whatever
-    else uses them disturbs the measurement. A trial lasts as long as it takes, so that slow ports take minutes.
+    else uses them disturbs the measurement. A trial lasts as long as it takes, so that slow ports take minutes. With
+    --on they belong to machines of an inventory, each of which sends and receives for its own.
     """
     from weir.study import switches
 
@@ -91,14 +100,16 @@ def characterise(
         raise click.UsageError("expected a MODEL, or --between with three or more interfaces")
     if between is None and (rate is not None or overhead != "38B"):
         raise click.UsageError("--rate and --overhead go with --between; a model has ports of 1 Gb/s")
-    name, rig = _rig(str(model), seed) if between is None else _real(between, rate, overhead)
+    if between is None and on is not None:
+        raise click.UsageError("--on goes with --between: the interfaces of its nodes at the switch")
     points = points or (4 if between else 20)
 
     def tell(said: str) -> None:
         if not quiet:
             error_console().print(said, style="dim", markup=False, highlight=False)
 
-    found = switches.characterise(rig, name, seed=seed, points=points, with_tcp=with_tcp, tell=tell)
+    with _model(str(model), seed) if between is None else _real(between, on, rate, overhead) as (name, rig):
+        found = switches.characterise(rig, name, seed=seed, points=points, with_tcp=with_tcp, tell=tell)
     folder = out or Path("runs") / f"switch-{name}"
     page = switches.build(found, folder / "report.html")
     real = rig if isinstance(rig, switches.BetweenRig) else None
@@ -139,13 +150,26 @@ def _rig(model: str, seed: int) -> tuple[str, ModelRig]:
         raise
 
 
-def _real(between: str, rate: str | None, overhead: str) -> tuple[str, BetweenRig]:
+@contextlib.contextmanager
+def _model(model: str, seed: int) -> Iterator[tuple[str, ModelRig | BetweenRig]]:
+    yield _rig(model, seed)
+
+
+@contextlib.contextmanager
+def _real(
+    between: str, on: Path | None, rate: str | None, overhead: str
+) -> Iterator[tuple[str, ModelRig | BetweenRig]]:
     """The name of a real switch, and the switch with testers at its ports."""
-    from weir.study.switches import BetweenRig
+    from weir.study.switches import BetweenRig, over
 
     words = [word.strip() for word in between.split(",")]
-    rig = BetweenRig(words, None if rate is None else _quantity("--rate", rate), _quantity("--overhead", overhead))
-    return "between-" + "-".join(word.replace("/", ".") for word in words), rig
+    name = "between-" + "-".join(word.replace("/", ".") for word in words)
+    rate_bps, overhead_bytes = None if rate is None else _quantity("--rate", rate), _quantity("--overhead", overhead)
+    if on is None:
+        yield name, BetweenRig(words, rate_bps, overhead_bytes)
+        return
+    with over(on, words, rate_bps, overhead_bytes) as rig:
+        yield name, rig
 
 
 def _quantity(option: str, text: str) -> int:

@@ -92,6 +92,8 @@ __all__ = [
     "SfqQueue",
     "SharedMemory",
     "SharesChange",
+    "TokenRates",
+    "TokenRatesChange",
     "Source",
     "Stack",
     "StartedReady",
@@ -327,7 +329,23 @@ class SharesChange(Struct, frozen=True, kw_only=True, tag_field="kind", tag="sha
     """For each of its classes the weight in millionths, or the quantum in bytes."""
 
 
-ChangeKind: TypeAlias = RateChange | DelayChange | LossChange | SharesChange
+class TokenRates(Struct, frozen=True, kw_only=True):
+    """The rates of token buckets: of a shaper, of a policer, of a class of hierarchical token buckets, or of their root."""
+
+    rate_bps: UInt64
+    """Rate at which the bucket fills, on the wire."""
+    peak_bps: UInt64 | None = None
+    """Ceiling of a class, or peak rate of a policer, on the wire; none: a class has its rate, others have no peak rate."""
+
+
+class TokenRatesChange(Struct, frozen=True, kw_only=True, tag_field="kind", tag="token_rates"):
+    """New rates of the token buckets of the link's queue, from that instant on."""
+
+    rates: tuple[TokenRates, ...]
+    """For each shaper, policer, ..."""
+
+
+ChangeKind: TypeAlias = RateChange | DelayChange | LossChange | SharesChange | TokenRatesChange
 """Kinds of changes. Packets already in the delay line keep their delay."""
 
 

@@ -8,12 +8,16 @@ weir's own links.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from weir.plan import Queue, kind_of
 from weir.queues._classes import children, inner
 from weir.queues._declared import Element, Form, Key, elements
 from weir.queues._discipline import Below, Discipline, Written
+from weir.queues._tokens import Inside, Tokens
 
 __all__ = [
     "DEFAULT",
@@ -23,6 +27,7 @@ __all__ = [
     "Element",
     "Form",
     "Key",
+    "Tokens",
     "Written",
     "children",
     "discipline",
@@ -30,6 +35,8 @@ __all__ = [
     "inner",
     "is_plain",
     "of",
+    "token_buckets",
+    "token_obstacle",
 ]
 
 QUEUES: dict[str, str] = {
@@ -72,3 +79,33 @@ def of(queue: Queue) -> Discipline:
 def is_plain(kind: str) -> bool:
     """Whether queues of ``kind`` are first in, first out, and drop only packets that exceed their limit."""
     return discipline(kind).plain
+
+
+def token_buckets(queue: dict[str, Any]) -> tuple[Tokens, ...]:
+    """The token buckets of a queue of a plan and of those inside, in the order of ``set_token_rates`` in
+    ``weir-elements``.
+
+    Where a class has buckets and its queue has some, too, the latter are called ``CLASS.queue``.
+    """
+    found: dict[str, Tokens] = {}
+    for part in _token_parts(queue, ""):
+        if isinstance(part, Tokens):
+            name = part.name
+            while name in found:
+                name = f"{name}.queue" if name else "queue"
+            found[name] = replace(part, name=name)
+    return tuple(found.values())
+
+
+def token_obstacle(queue: dict[str, Any], rate_bps: int) -> str | None:
+    """The mistake in rates of token buckets together, before a link of ``rate_bps``; ``None``: none."""
+    insides = [one.queue for one in _token_parts(queue, "") if isinstance(one, Inside)]
+    problems = (discipline(one["kind"]).token_obstacle(one, rate_bps) for one in (queue, *insides))
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _token_parts(queue: dict[str, Any], name: str) -> Iterator[Tokens | Inside]:
+    for part in discipline(queue["kind"]).token_parts(queue, name):
+        yield part
+        if isinstance(part, Inside):
+            yield from _token_parts(part.queue, part.name)

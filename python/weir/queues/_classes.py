@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from weir.plan import Link, queue_bytes, wire_bytes
 from weir.queues._declared import Key, elements
 from weir.queues._discipline import Below, Discipline, Written
+from weir.queues._tokens import Inside, Tokens
 
 __all__ = ["MAX_DEPTH", "Around", "Scheduler", "check_weights", "children", "default_band", "inner", "limit_bytes"]
 
@@ -106,6 +107,10 @@ class Around(Discipline):
 
     def check(self, written: Written) -> None:
         """Reports what only this kind of queue refuses."""
+
+    def token_parts(self, queue: dict[str, Any], name: str) -> Iterator[Tokens | Inside]:
+        yield Tokens(name, queue, "peak" if queue.get("peak_bps") else None)
+        yield Inside(name, queue["queue"])
 
 
 def check_weights(written: Written, classes: Mapping[str, Written]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from weir.plan import Link, Mark, Members, Queue, queue_bytes, queue_packets, wire_bytes
 from weir.queues._declared import Key, elements
+from weir.queues._tokens import Inside, Tokens
 
 __all__ = ["Below", "Discipline", "Written", "ecn", "limits", "microseconds", "too_short"]
 
@@ -113,6 +114,17 @@ class Discipline:
 
     def share_obstacle(self, share: int, packet_bytes: int) -> str | None:
         """The mistake in a share of a class, its weight in millionths or its quantum in bytes; ``None``: none."""
+        return None
+
+    def token_parts(self, queue: dict[str, Any], name: str) -> Iterator[Tokens | Inside]:
+        """The token buckets of a queue of a plan, and the queues inside it, in the order of ``set_token_rates`` in
+        ``weir-elements``. ``name`` is the class that the queue belongs to.
+        """
+        for one in queue.get("classes", ()):
+            yield Inside(f"{name}.{one['name']}" if name else one["name"], one["queue"])
+
+    def token_obstacle(self, queue: dict[str, Any], rate_bps: int) -> str | None:
+        """The mistake in its rates together, before a link of ``rate_bps``; ``None``: none."""
         return None
 
     def patience_ns(self, link: Link) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 from weir.plan import HtbClass, HtbQueue, Link
 from weir.queues._classes import Scheduler
 from weir.queues._discipline import Below, Written
+from weir.queues._tokens import Inside, Tokens
 from weir.queues.drr import check_quanta
 
 __all__ = ["Htb"]
@@ -43,7 +44,18 @@ class Htb(Scheduler):
                 raise one.error("burst", message)
 
     def share_obstacle(self, share: int, packet_bytes: int) -> str | None:
-        return "classes of htb keep rates and quanta for the whole run; shares of wrr, drr, ets and wfq can change"
+        return "classes of htb keep their quanta for the whole run; `class_rates` changes their rates"
+
+    def token_parts(self, queue: dict[str, Any], name: str) -> Iterator[Tokens | Inside]:
+        if queue["rate_bps"] is not None:
+            yield Tokens(name, queue)
+        for one in queue["classes"]:
+            path = f"{name}.{one['name']}" if name else one["name"]
+            yield Tokens(path, one, "ceil")
+            yield Inside(path, one["queue"])
+
+    def token_obstacle(self, queue: dict[str, Any], rate_bps: int) -> str | None:
+        return next(_excesses(queue, queue["rate_bps"] or rate_bps), None)
 
     def below(self, link: Link) -> tuple[Below, ...]:
         queue = link.queue
@@ -72,11 +84,22 @@ def _words(one: HtbClass) -> str:
 
 
 def _check_sum(written: Written, key: str, classes: list[dict[str, Any]], rate: int) -> None:
+    if (excess := _excess(classes, rate)) is not None:
+        raise written.error(key or "classes", f"the rates add up to {excess}")
+
+
+def _excess(classes: list[dict[str, Any]], rate: int) -> str | None:
     total = sum(one["rate_bps"] for one in classes)
-    if total > rate:
-        raise written.error(
-            key or "classes", f"the rates add up to {total / 1e6:g} Mb/s; {rate / 1e6:g} Mb/s at most are guaranteed"
-        )
+    return f"{total / 1e6:g} Mb/s; {rate / 1e6:g} Mb/s at most are guaranteed" if total > rate else None
+
+
+def _excesses(queue: dict[str, Any], rate: int) -> Iterator[str]:
+    """Rates that add up to more than the class above has."""
+    if (excess := _excess(queue["classes"], rate)) is not None:
+        yield f"the rates of {', '.join(one['name'] for one in queue['classes'])} then add up to {excess}"
+    for one in queue["classes"]:
+        if one["queue"]["kind"] == queue["kind"]:
+            yield from _excesses(one["queue"], one["rate_bps"])
 
 
 def _check_inner(written: Written, inside: dict[str, Any]) -> None:

@@ -196,6 +196,10 @@ def _bounded(plan: plans.Plan) -> Iterator[tuple[str, int, int, int]]:
         if isinstance(change.change, plans.SharesChange):
             for j, share in enumerate(change.change.shares):
                 yield f"changes[{i}].change.shares[{j}]", share, 0, _MAX_BYTES
+        if isinstance(change.change, plans.TokenRatesChange):
+            for j, one in enumerate(change.change.rates):
+                yield f"changes[{i}].change.rates[{j}].rate_bps", one.rate_bps, 0, _MAX_BPS
+                yield f"changes[{i}].change.rates[{j}].peak_bps", one.peak_bps or 0, 0, _MAX_BPS
     for i, line in enumerate(plan.links):
         yield f"links[{i}].rate_bps", line.rate_bps, 1, _MAX_BPS
         yield f"links[{i}].overhead_bytes", line.overhead_bytes, 0, _MAX_PACKET

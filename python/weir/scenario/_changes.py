@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from weir import queues
 from weir.language.problem import Log, choose
 from weir.language.units import show_duration
 
-from ._lang_scenario import Body, Change, Rates
+from ._lang_scenario import Body, Change, Rates, TokenRates
 from ._network import Link, Network, delay_plan, loss_plan
 from ._queue_plan import resolve
 from ._rates import RateError, steps_of
@@ -21,6 +22,7 @@ __all__ = ["changes_plan"]
 _MAX_CHANGES = 100_000
 _SHORTEST_TRACE_NS = 1_000_000
 _WHOLE_PPM = 1_000_000
+_KNOWN = "`rate`, `rates`, `delay`, `jitter`, `reorder`, `loss`, `weights`, `quanta`, `queue_rate` or `class_rates`"
 _SHARES = {"weights": "weight_ppm", "quanta": "quantum_bytes"}
 """For each key with new shares of classes, the field of a class in the plan."""
 
@@ -117,6 +119,8 @@ class _Tracked:
     delays: dict[int, Any] = field(default_factory=dict)
     shares: dict[int, dict[str, int]] = field(default_factory=dict)
     """Shares of the classes of a link's scheduler, in the order of the plan."""
+    queues: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Queues of links with the rates of token buckets so far."""
 
     def kinds(self, change: Change, index: int) -> list[dict[str, Any]]:
         """What ``change`` does to the link ``index``."""
@@ -132,9 +136,9 @@ class _Tracked:
         for key in _SHARES:
             if getattr(change, key) is not None:
                 kinds += self._new_shares(change, key, index)
+        kinds += self._new_token_rates(change, index)
         if not kinds and change.rates is None and not self.log.failed:
-            known = "`rate`, `rates`, `delay`, `jitter`, `reorder`, `loss`, `weights` or `quanta`"
-            self.log.error(change.mark, f"this changes nothing: give {known}")
+            self.log.error(change.mark, f"this changes nothing: give {_KNOWN}")
         return kinds
 
     def _delay(self, change: Change, index: int) -> dict[str, Any]:
@@ -173,3 +177,43 @@ class _Tracked:
             why = queues.discipline(queue["kind"]).share_obstacle(shares[name], packet)
             if why is not None:
                 self.log.error(mark, f"class `{name}`: {why}")
+
+    def _new_token_rates(self, change: Change, index: int) -> list[dict[str, Any]]:
+        wanted = {} if change.queue_rate is None else {"": change.queue_rate}
+        wanted |= change.class_rates or {}
+        if not wanted:
+            return []
+        queue = self.queues.setdefault(index, copy.deepcopy(self.links[index]["queue"]))
+        buckets = {one.name: one for one in queues.token_buckets(queue)}
+        for name, rates in wanted.items():
+            self._set_token_rates(rates, name, buckets, self.net.links[index])
+        problem = queues.token_obstacle(queue, self.net.links[index].rate)
+        if problem is not None and not self.log.failed:
+            self.log.error(change.at("class_rates" if change.has("class_rates") else "queue_rate"), problem)
+        return [{"kind": "token_rates", "rates": [one.rates() for one in buckets.values()]}]
+
+    def _set_token_rates(self, rates: TokenRates, name: str, buckets: Mapping[str, queues.Tokens], link: Link) -> None:
+        one = buckets.get(name)
+        if one is None:
+            self.log.error(rates.mark, _no_buckets(name, buckets, link))
+            return
+        whose = f"class `{name}`" if name else "the queue"
+        for key in ("ceil", "peak"):
+            if getattr(rates, key) is not None and key != one.peak:
+                self.log.error(rates.at(key), f"{whose} of link `{link.name}` has no `{key}`")
+                return
+        if not any(rates.has(key) for key in ("rate", "ceil", "peak")) and rates.rate is None:
+            known = "`rate`" if one.peak is None else f"`rate` or `{one.peak}`"
+            self.log.error(rates.mark, f"this changes nothing: give {known}")
+            return
+        one.set(rates.rate, rates.ceil if rates.ceil is not None else rates.peak)
+        if (problem := one.obstacle()) is not None:
+            self.log.error(rates.mark, f"{whose}: {problem}")
+
+
+def _no_buckets(name: str, buckets: Mapping[str, queues.Tokens], link: Link) -> str:
+    if not buckets:
+        return f"the queue of link `{link.name}` has no token buckets: no shaper, policer or class with a rate"
+    if not name:
+        return f"the queue of link `{link.name}` has no rate itself; its classes have: give `class_rates`"
+    return f"link `{link.name}` has no class `{name}` with a rate{choose(name, [one for one in buckets if one])}"

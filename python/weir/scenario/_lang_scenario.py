@@ -181,6 +181,27 @@ class _RatesType:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TokenRates(Spec):
+    """New rates of token buckets."""
+
+    rate: int | None = key(RATE, "Rate at which the bucket fills, counted on the wire.", default=None)
+    ceil: int | None = key(RATE, "Most that a class of `htb` may send with what it borrows.", default=None)
+    peak: int | None = key(RATE, "Peak rate of a two-rate policer.", default=None)
+
+
+class _TokenRatesType:
+    what = "a rate such as `20Mbps`, or a mapping such as `{rate: 20Mbps, ceil: 50Mbps}`"
+
+    def parse(self, node: Node, log: Log) -> TokenRates:
+        if isinstance(node, Map):
+            return Struct(TokenRates).parse(node, log)
+        return TokenRates(mark=node.mark, rate=RATE.parse(node, log))
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return {"anyOf": [RATE.schema(defs), Struct(TokenRates).schema(defs)]}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Change(Spec):
     """A change of links during the run. Values that it does not name stay."""
 
@@ -197,6 +218,14 @@ class Change(Spec):
     )
     quanta: dict[str, Amount] | None = key(
         MapOf(QUEUE_SIZE, "the name of a class"), "New quanta of classes of the link's scheduler.", default=None
+    )
+    queue_rate: TokenRates | None = key(
+        _TokenRatesType(), "New rates of the link's shaper or policer, or of the root of `htb`.", default=None
+    )
+    class_rates: dict[str, TokenRates] | None = key(
+        MapOf(_TokenRatesType(), "the name of a class", r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*"),
+        "New rates of classes of `htb`, or of classes whose queue is a shaper or policer.",
+        default=None,
     )
 
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_elements::plan::{DroptailQueue, FqQueue, HtbQueue};
-use weir_elements::{AnyQdisc, HtbClass, Limit, Members, Port, Qdisc, Queue, Transmitter};
+use weir_elements::plan::{DroptailQueue, FqQueue, HtbQueue, TbfQueue};
+use weir_elements::{AnyQdisc, HtbClass, Limit, Members, Port, Qdisc, Queue, TokenRates, Transmitter};
 use weir_units::{Rate, Stream, Time};
 
 use crate::testing::TestPacket;
@@ -33,21 +33,25 @@ fn htb(rate_mbps: Option<u64>, classes: Vec<HtbClass>) -> Queue {
 
 /// Mb/s on the wire of each code point over two seconds in which the `busy` ones always have packets.
 fn rates(queue: &Queue, busy: &[u8]) -> BTreeMap<u8, f64> {
-    let mut queue: AnyQdisc<TestPacket> = AnyQdisc::from_plan(queue, PORT, Stream::new(1, "queue"));
+    rates_of(&mut AnyQdisc::from_plan(queue, PORT, Stream::new(1, "queue")), busy, Time(SECOND))
+}
+
+/// The same, of a queue that is empty, or whose packets are of busy code points, from `now` on.
+fn rates_of(queue: &mut AnyQdisc<TestPacket>, busy: &[u8], mut now: Time) -> BTreeMap<u8, f64> {
     let mut transmitter = Transmitter::new(PORT.rate);
-    let (mut now, mut id) = (Time(SECOND), 0);
+    let (mut id, end) = (0, now.0 + 2 * SECOND);
     let mut offer = |queue: &mut AnyQdisc<TestPacket>, now, dscp, packets| {
         for _ in 0..packets {
             id += 1;
             queue.enqueue(now, TestPacket { dscp, ..TestPacket::new(id, 1500) }, &mut |_, _| {});
         }
     };
-    busy.iter().for_each(|&dscp| offer(&mut queue, now, dscp, 20));
+    busy.iter().for_each(|&dscp| offer(queue, now, dscp, 20));
     let mut sent: BTreeMap<u8, u64> = busy.iter().map(|&dscp| (dscp, 0)).collect();
-    while now < Time(3 * SECOND) {
+    while now < Time(end) {
         if let Some(next) = queue.dequeue(now, &mut |_, _| panic!("drop-tail drops at arrival")) {
             *sent.get_mut(&next.packet.dscp).expect("busy") += 1538;
-            offer(&mut queue, now, next.packet.dscp, 1);
+            offer(queue, now, next.packet.dscp, 1);
             now = transmitter.transmit(now, PORT.wire_bytes(&next.packet));
         } else {
             let later = queue.held_until(now).expect("packets wait");
@@ -98,6 +102,43 @@ fn a_class_borrows_from_its_own_parent_first_and_then_from_the_root() {
     assert_rates(&rates(&queue(), &[1]), &[(1, 60.0)]);
     assert_rates(&rates(&queue(), &[0, 1]), &[(1, 60.0), (0, 40.0)]);
     assert_rates(&rates(&queue(), &[0]), &[(0, 100.0)]);
+}
+
+/// Rates in the order of the plan: the root, then each class before its own ones.
+#[test]
+fn new_rates_and_ceilings_hold_from_the_instant_of_the_change() {
+    let mbps = |rate: u64, ceil: Option<u64>| TokenRates {
+        rate_bps: rate * 1_000_000,
+        peak_bps: ceil.map(|rate| rate * 1_000_000),
+    };
+    let mut tenant = leaf(1, 60, 60);
+    tenant.members = Members { dscp: vec![1, 2], ..Members::default() };
+    tenant.queue = htb(None, vec![leaf(1, 10, 100), leaf(2, 20, 100), leaf(0, 1, 1)]);
+    let mut shaped = leaf(0, 30, 100);
+    let (limit, queue) = (Limit { bytes: Some(1 << 40), packets: None }, Box::new(shaped.queue));
+    shaped.queue = Queue::Tbf(TbfQueue { limit, rate_bps: 15_000_000, burst_bytes: 3076, queue });
+    let plan = htb(Some(90), vec![tenant, shaped]);
+    let mut queue = AnyQdisc::from_plan(&plan, PORT, Stream::new(1, "queue"));
+    assert_rates(&rates_of(&mut queue, &[0, 1, 2], Time(SECOND)), &[(1, 25.0), (2, 35.0), (0, 15.0)]);
+
+    let new = [mbps(50, None), mbps(30, None), mbps(20, Some(50)), mbps(5, Some(50)), mbps(1, None)];
+    let new: Vec<TokenRates> = new.into_iter().chain([mbps(10, Some(50)), mbps(12, None)]).collect();
+    plan.validate_token_rates(&new, "here").expect("as many rates as the plan has buckets");
+    queue.set_token_rates(Time(3 * SECOND), &mut new.iter());
+    let found = rates_of(&mut queue, &[0, 1, 2], Time(4 * SECOND));
+    // 30 for the tenant, whose ceiling follows its rate: 20 and 5 guaranteed, 5 lent in equal parts.
+    assert_rates(&found, &[(1, 22.5), (2, 7.5), (0, 12.0)]);
+
+    for wrong in [&new[1..], &[&new[..], &new[..1]].concat(), &[]] {
+        plan.validate_token_rates(wrong, "here").expect_err("as many rates as buckets");
+    }
+    let mut peak = new.clone();
+    peak[6].peak_bps = Some(20_000_000);
+    plan.validate_token_rates(&peak, "here").expect_err("a shaper has no peak rate");
+    let mut low = new.clone();
+    low[1].peak_bps = Some(1_000_000);
+    let fault = plan.validate_token_rates(&low, "here").expect_err("a ceiling below the rate");
+    assert_eq!(fault.to_string(), "here.classes[0].ceil_bps: must not be below the rate");
 }
 
 /// A queue that paces its packets in a class that waits for tokens: the later of both instants counts.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weir_elements::plan::{DroptailQueue, PoliceQueue, TbfQueue};
-use weir_elements::{AnyQdisc, Enqueued, Limit, Port, Qdisc, Queue};
+use weir_elements::{AnyQdisc, Enqueued, Limit, Port, Qdisc, Queue, TokenRates};
 use weir_units::{Rate, Stream, Time};
 
 use crate::common::arrivals;
@@ -67,6 +67,23 @@ mod token_bucket {
         arrivals.iter().map(each).collect()
     }
 
+    /// Half of the tokens for a packet come at the old rate, the rest at the new one.
+    #[test]
+    fn a_new_rate_counts_from_the_instant_of_the_change() {
+        let mut queue = AnyQdisc::from_plan(&tbf(8_000_000, 1538), PORT, Stream::new(1, "queue"));
+        for id in 0..3 {
+            queue.enqueue(Time(0), TestPacket::new(id, 1500), &mut |_, _| panic!("nothing is dropped"));
+        }
+        let drops = &mut |_, _| panic!("nothing is dropped");
+        assert!(queue.dequeue(Time(0), drops).is_some(), "the bucket is full");
+        assert!(queue.dequeue(Time(0), drops).is_none());
+        assert_eq!(queue.held_until(Time(0)), Some(Time(1_538_000)));
+        let rates = [TokenRates { rate_bps: 1_000_000, peak_bps: None }];
+        queue.set_token_rates(Time(769_000), &mut rates.iter());
+        assert!(queue.dequeue(Time(769_000), drops).is_none());
+        assert_eq!(queue.held_until(Time(769_000)), Some(Time(769_000 + 8 * 769_000)));
+    }
+
     proptest! {
         #[test]
         fn packets_leave_at_the_instant_at_which_they_conform(
@@ -105,6 +122,31 @@ mod policer {
             drop_yellow,
             queue,
         })
+    }
+
+    #[test]
+    fn new_rates_count_from_the_instant_of_the_change() {
+        let seconds = |from: u64, count: u64| (from..from + count).map(|s| Time(s * 1_000_000_000));
+        for (peak_bps, drop_yellow) in [(0, false), (4 * 1538 * 8, false), (4 * 1538 * 8, true)] {
+            // A packet a second is committed, then two.
+            let plan = police(1538 * 8, 4 * 1538, if peak_bps == 0 { 0 } else { 4 * 1538 }, peak_bps, drop_yellow);
+            let mut queue: AnyQdisc<TestPacket> = AnyQdisc::from_plan(&plan, PORT, Stream::new(1, "queue"));
+            let mut passed = |queue: &mut AnyQdisc<TestPacket>, now: Time| {
+                let outcomes = (0..6).map(|id| queue.enqueue(now, TestPacket::new(id, 1500), &mut |_, _| {}));
+                outcomes.filter(|outcome| *outcome != Enqueued::Dropped).count()
+            };
+            passed(&mut queue, Time(0));
+            let two = peak_bps > 0;
+            let before = if two && !drop_yellow { 4 } else { 1 };
+            assert!(seconds(1, 5).all(|now| passed(&mut queue, now) == before), "{before} a second");
+            let new = TokenRates { rate_bps: 2 * 1538 * 8, peak_bps: two.then_some(3 * 1538 * 8) };
+            plan.validate_token_rates(&[new], "here").expect("rates of this policer");
+            let other = TokenRates { peak_bps: if two { None } else { Some(new.rate_bps) }, ..new };
+            plan.validate_token_rates(&[other], "here").expect_err("a peak rate only with two rates");
+            queue.set_token_rates(Time(5_000_000_000), &mut [new].iter());
+            let after = if two && !drop_yellow { 3 } else { 2 };
+            assert!(seconds(6, 5).all(|now| passed(&mut queue, now) == after), "{after} a second");
+        }
     }
 
     /// Which packets pass.

@@ -5,7 +5,7 @@ use weir_elements::{Members, WrrClass};
 use weir_emu::frame::{TCP, UDP};
 use weir_plan::{
     Ack, CodelParams, CodelQueue, Delay, DroptailQueue, FqCodelQueue, Limit, Loss, Mark, Node, NodeKind, PieQueue,
-    Plan, Queue, RedCurve, RedQueue, Source, Stack, Tcp, Trace, Transport, WrrQueue,
+    Plan, Queue, RedCurve, RedQueue, Source, Stack, TbfQueue, Tcp, Trace, Transport, WrrQueue,
 };
 use weir_sim::Simulation;
 use weir_sim::trace::{Ecn, Event, TraceRecord};
@@ -226,6 +226,20 @@ fn a_scheduler_with_active_queues_in_its_classes() {
     let [af, be]: [u64; 2] = [sent(0), sent(1)];
     // TCP does not fill the larger class all the time, and the other one has what is left.
     assert!(af > be && 10 * be > 3 * (af + be), "{af} and {be} bytes");
+}
+
+/// A packet that waits for tokens when their rate changes leaves at the same instant by both.
+#[test]
+fn a_shaper_whose_rate_changes() {
+    let inside = Box::new(Queue::Droptail(DroptailQueue { limit: LIMIT }));
+    let shaper = TbfQueue { limit: LIMIT, rate_bps: 40_000_003, burst_bytes: 3_100, queue: inside };
+    let mut plan = dumbbell(Queue::Tbf(shaper), None, fixed(), false);
+    let rates = |at_ns, rate_bps| {
+        let rates = vec![weir_elements::TokenRates { rate_bps, peak_bps: None }];
+        weir_plan::Change { at_ns, link: 0, change: weir_plan::ChangeKind::TokenRates { rates } }
+    };
+    plan.changes = vec![rates(500_000_023, 2_000_011), rates(900_000_019, 70_000_007)];
+    compare(&plan);
 }
 
 #[test]

@@ -227,7 +227,7 @@ fn without_delay(plan: &Plan, crossings: &[Option<Crossing>]) -> Vec<Edge> {
         takes_time[change.link as usize] &= match change.change {
             ChangeKind::Rate { rate_bps } => transmits_in_time(rate_bps),
             ChangeKind::Delay { .. } => false,
-            ChangeKind::Loss { .. } | ChangeKind::Shares { .. } => true,
+            ChangeKind::Loss { .. } | ChangeKind::Shares { .. } | ChangeKind::TokenRates { .. } => true,
         };
     }
     let edge = |(link, crossing): (usize, &Option<Crossing>)| match crossing {

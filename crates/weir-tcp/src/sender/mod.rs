@@ -116,6 +116,9 @@ pub struct Sender {
     legacy: bool,
     /// Congestion moderation: the window exceeds the flight by little after an unusual acknowledgement.
     moderated: bool,
+    /// After a recovery that nothing undoes, acknowledgements count as unusual until one acknowledges data sent after it
+    /// (`undo_marker` of Linux 2.4, in `tcp_try_to_open`).
+    lingers: bool,
     /// Selective acknowledgements give no round-trip time and restart no timeout (Linux before 3.12).
     untimed_sacks: bool,
     sack: bool,
@@ -194,6 +197,7 @@ impl Sender {
             phase: Phase::Closed,
             legacy: tcp.stack != Stack::Linux,
             moderated: tcp.stack != Stack::Linux && !tcp.unmoderated,
+            lingers: tcp.stack == Stack::Linux24,
             untimed_sacks: tcp.stack == Stack::Linux24,
             sack: tcp.sack,
             timestamps: tcp.timestamps,

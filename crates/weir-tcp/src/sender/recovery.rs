@@ -152,6 +152,12 @@ impl Sender {
                 self.end_reduction(now);
                 self.set_state(CaState::Open);
             }
+        } else if self.in_state(CaState::Disorder) && self.lingers {
+            self.undo_by_dsack(now);
+            if !self.sack || self.board.una != self.recovery.high_seq {
+                self.recovery.undo_marker = None;
+                self.set_state(CaState::Open);
+            }
         } else if self.in_state(CaState::Recovery) {
             if !self.sack {
                 self.cc.sock.sacked_out = 0;
@@ -342,7 +348,8 @@ impl Sender {
 
     pub(super) fn keep_open(&mut self) {
         let sock = &self.cc.sock;
-        let unusual = sock.sacked_out + sock.lost_out > 0 || self.any_retransmission();
+        let lingers = self.lingers && self.recovery.undo_marker.is_some();
+        let unusual = sock.sacked_out + sock.lost_out > 0 || self.any_retransmission() || lingers;
         let state = if unusual { CaState::Disorder } else { CaState::Open };
         if !self.in_state(state) {
             self.set_state(state);

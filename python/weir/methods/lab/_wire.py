@@ -26,6 +26,7 @@ from weir.plan import (
     Plan,
     RateChange,
     SharesChange,
+    TokenRatesChange,
     kind_of,
     queue_packets,
     recorded_links,
@@ -77,7 +78,7 @@ def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | N
         return f"{place}losses of kind {kind_of(link.loss)}"
     for change in plan.changes:
         if change.link == number and not _can_change(change.change):
-            return f"{place}a change to a delay that varies, to a list of losses, or of classes"
+            return f"{place}a change to a delay that varies, to a list of losses, of classes, or of token buckets"
     if is_nic and not is_plain(kind_of(link.queue)):
         return f"{place}an active queue in a host"
     if not is_nic and _needs_queue(plan, number) and (why := qdiscs.obstacle(link)) is not None:
@@ -97,7 +98,7 @@ def _can_change(change: ChangeKind) -> bool:
             return not delay_model(change.delay).varies
         case LossChange():
             return change.loss is None or bool(_chances(change.loss))
-        case SharesChange():
+        case SharesChange() | TokenRatesChange():
             return False
         case _:
             assert_never(change)
@@ -183,8 +184,8 @@ def _changes(plan: Plan) -> Iterator[str]:
                 new_losses[entry.link] += 1  # each has a stream of its own, as in crates/weir-links
                 stream = f"link/{plan.links[entry.link].name}/loss/{new_losses[entry.link]}"
                 value = "none" if loss is None else _random_losses(loss, plan.seed, stream)
-            case SharesChange():
-                raise ValueError("the kernel's links cannot change the shares of classes")
+            case SharesChange() | TokenRatesChange():
+                raise ValueError("the kernel's links cannot change classes or token buckets of queues")
             case other:
                 assert_never(other)
         yield f"change {entry.at_ns} {entry.link} {kind_of(entry.change)} {value}"

@@ -1,9 +1,9 @@
 """Finds out what is inside a switch from outside, and fits a model of it: ``weir switch characterise``.
 
 A rig has testers at the ports of a switch: :class:`ModelRig` is one around a switch of the simulator,
-:class:`BetweenRig` one of network interfaces around a real switch. :func:`fit`
-executes the programme of LIP 2006-38, extended by more inputs and outputs, and returns the switch that explains what
-was seen.
+:class:`BetweenRig` one of network interfaces around a real switch, :class:`OverRig` one whose interfaces belong to
+several machines. :func:`fit` executes the programme of LIP 2006-38, extended by more inputs and outputs, and returns
+the switch that explains what was seen.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from weir.study.switches._hidden import Verdict, hidden, judged
 from weir.study.switches._isolines import Isolines, error_of, isolines
 from weir.study.switches._memory import MemoryFit
 from weir.study.switches._model import ModelRig
+from weir.study.switches._over import OverRig, over
 from weir.study.switches._rig import Observation, Rig, Stream, Trial
 from weir.study.switches._words import lines
 from weir.study.switches._yaml import flow_text, switch_words, yaml_text
@@ -34,6 +35,7 @@ __all__ = [
     "MemoryFit",
     "ModelRig",
     "Observation",
+    "OverRig",
     "Pause",
     "Rig",
     "Senders",
@@ -51,6 +53,7 @@ __all__ = [
     "isolines",
     "judged",
     "lines",
+    "over",
     "switch_words",
     "window_ns",
     "yaml_text",

@@ -20,9 +20,9 @@ from weir._interfaces import Interface
 from weir._programs import find
 from weir.study.switches._rig import Accuracy, Observation, Stream, Trial
 
-__all__ = ["BetweenRig", "Senders"]
+__all__ = ["GRACE_S", "BetweenRig", "Senders", "require_three"]
 
-_GRACE_S = 60
+GRACE_S = 60
 _INEXACT = 0.05
 """Error of a rate from which on the isolines are those of other rates."""
 
@@ -39,6 +39,8 @@ class Senders:
     late_median_ns: float
     late_p99_ns: float
     """Of the worst stream."""
+    clock_error_ns: int = 0
+    """The most by which instants of a sender and a receiver on other machines may be off."""
 
     @property
     def text(self) -> str:
@@ -51,7 +53,8 @@ class Senders:
             if abs(self.worst - 1) <= _INEXACT
             else "; this machine was too busy for exact rates: repeat it when idle"
         )
-        return f"{rates}, {self.worst:.3%} at worst; {late}, {tail}{busy}"
+        clocks = f"; clocks of nodes within {self.clock_error_ns / 1e3:.0f} us" if self.clock_error_ns else ""
+        return f"{rates}, {self.worst:.3%} at worst; {late}, {tail}{clocks}{busy}"
 
 
 class BetweenRig:
@@ -70,10 +73,12 @@ class BetweenRig:
         Raises:
             UnavailableError: an interface is missing, or does not say its rate.
         """
-        if len(set(interfaces)) != len(interfaces) or len(interfaces) < 3:
-            raise UnavailableError(f"--between: expected three or more interfaces, found {', '.join(interfaces)}")
+        require_three(interfaces)
         self._agent = str(find("weir-agent"))
-        self._interfaces = [Interface.of(word) for word in interfaces]
+        self._set([Interface.of(word) for word in interfaces], rate_bps, overhead_bytes)
+
+    def _set(self, interfaces: list[Interface], rate_bps: float | None, overhead_bytes: int) -> None:
+        self._interfaces = interfaces
         speeds = {interface.speed_mbps for interface in self._interfaces}
         if rate_bps is None:
             speed = speeds.pop() if len(speeds) == 1 else None
@@ -85,6 +90,8 @@ class BetweenRig:
         self.inputs = len(interfaces)
         self.outputs = min(3, len(interfaces) - 1)
         self.accuracy: list[Accuracy] = []
+        self.clock_error_ns = 0
+        """The most by which instants of a sender and a receiver on other machines may be off, over all trials."""
 
     def senders(self, output: int) -> tuple[int, ...]:
         """See :meth:`weir.study.switches.Rig.senders`."""
@@ -128,9 +135,11 @@ class BetweenRig:
         late = [one.late_median_ns for one in self.accuracy] or [float("nan")]
         worst = max((one.late_p99_ns for one in self.accuracy), default=float("nan"))
         furthest = max(ratios, key=lambda ratio: abs(ratio - 1))
-        return Senders(len(self.accuracy), float(np.median(ratios)), furthest, float(np.median(late)), worst)
+        achieved, median = float(np.median(ratios)), float(np.median(late))
+        return Senders(len(self.accuracy), achieved, furthest, median, worst, self.clock_error_ns)
 
-    def _run(self, trial: Trial) -> dict[str, Any]:
+    def _job(self, trial: Trial) -> dict[str, Any]:
+        """The job of a tester that has all ports."""
         ports = [
             {
                 "device": interface.name, "netns": interface.path, "mac": list(interface.mac),
@@ -146,11 +155,14 @@ class BetweenRig:
             }
             for stream in trial.streams
         ]  # fmt: skip
-        job = {"token": secrets.randbits(63), "ports": ports, "streams": streams, "end_ns": trial.end_ns}
+        return {"token": secrets.randbits(63), "ports": ports, "streams": streams, "end_ns": trial.end_ns}
+
+    def _run(self, trial: Trial) -> dict[str, Any]:
+        job = self._job(trial)
         try:
             done = subprocess.run(
                 [self._agent, "tester"], input=json.dumps(job) + "\n", capture_output=True, text=True, check=False,
-                timeout=trial.end_ns / 1e9 + _GRACE_S,
+                timeout=trial.end_ns / 1e9 + GRACE_S,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise MethodError("the tester did not end") from None
@@ -158,6 +170,12 @@ class BetweenRig:
             raise MethodError(f"the tester failed: {done.stderr.strip()}")
         found: dict[str, Any] = json.loads(done.stdout)
         return found
+
+
+def require_three(interfaces: Sequence[str]) -> None:
+    """Raises UnavailableError unless these are three interfaces or more."""
+    if len(set(interfaces)) != len(interfaces) or len(interfaces) < 3:
+        raise UnavailableError(f"--between: expected three or more interfaces, found {', '.join(interfaces)}")
 
 
 def _accuracy(rig: BetweenRig, stream: Stream, sent: npt.NDArray[np.int64], due: npt.NDArray[np.int64]) -> Accuracy:
