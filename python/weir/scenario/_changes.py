@@ -119,7 +119,7 @@ class _Tracked:
     delays: dict[int, Any] = field(default_factory=dict)
     shares: dict[int, dict[str, int]] = field(default_factory=dict)
     """Shares of the classes of a link's scheduler, in the order of the plan."""
-    queues: dict[int, dict[str, Any]] = field(default_factory=dict)
+    shaped: dict[int, dict[str, Any]] = field(default_factory=dict)
     """Queues of links with the rates of token buckets so far."""
 
     def kinds(self, change: Change, index: int) -> list[dict[str, Any]]:
@@ -183,7 +183,7 @@ class _Tracked:
         wanted |= change.class_rates or {}
         if not wanted:
             return []
-        queue = self.queues.setdefault(index, copy.deepcopy(self.links[index]["queue"]))
+        queue = self.shaped.setdefault(index, copy.deepcopy(self.links[index]["queue"]))
         buckets = {one.name: one for one in queues.token_buckets(queue)}
         for name, rates in wanted.items():
             self._set_token_rates(rates, name, buckets, self.net.links[index])

@@ -84,7 +84,7 @@ class OverRig(BetweenRig):
         ]
         running = self._keepers[name].place.start(self._commands[name])
         stack.callback(running.kill)
-        _say(running, job | {"ports": ports})
+        _say(running, {**job, "ports": ports})
         return running
 
     def _begin(self, running: Mapping[str, Running]) -> None:
