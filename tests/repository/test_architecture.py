@@ -109,7 +109,7 @@ LAYERS: dict[str, set[str]] = {
         "weir.scenario",
     },
     "compare": {"weir.metrics", "weir.report", "weir.run"},
-    # weir-agent, behind the ports of a real switch.
+    # weir-agent, behind the ports of a real switch, also on nodes of an inventory.
     "study": {
         *(
             "weir._duration",
@@ -122,7 +122,10 @@ LAYERS: dict[str, set[str]] = {
             "weir.compare",
             "weir.confine",
             "weir.control",
+            "weir.deploy",
             "weir.engine",
+            "weir.hosts",
+            "weir.inventory",
         ),
         *("weir.lab", "weir.methods", "weir.metrics", "weir.plan", "weir.report", "weir.run", "weir.scenario"),
     },

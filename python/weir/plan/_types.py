@@ -92,8 +92,6 @@ __all__ = [
     "SfqQueue",
     "SharedMemory",
     "SharesChange",
-    "TokenRates",
-    "TokenRatesChange",
     "Source",
     "Stack",
     "StartedReady",
@@ -102,6 +100,8 @@ __all__ = [
     "TbfQueue",
     "TcpTransport",
     "TfrcTransport",
+    "TokenRates",
+    "TokenRatesChange",
     "Trace",
     "Transfer",
     "TransfersSource",
@@ -301,6 +301,19 @@ Loss: TypeAlias = BernoulliLoss | GilbertElliottLoss | ListLoss
 """Losses before a queue."""
 
 
+class TokenRates(Struct, frozen=True, kw_only=True):
+    """The rates of token buckets: of a shaper, of a policer, of a class of hierarchical token buckets, or of their
+    root.
+    """
+
+    peak_bps: UInt64 | None = None
+    """Ceiling of a class, or peak rate of a policer, on the wire; none: a class has its rate, others have no peak
+    rate.
+    """
+    rate_bps: UInt64
+    """Rate at which the bucket fills, on the wire."""
+
+
 class RateChange(Struct, frozen=True, kw_only=True, tag_field="kind", tag="rate"):
     """A new rate, from the next packet transmitted."""
 
@@ -329,20 +342,13 @@ class SharesChange(Struct, frozen=True, kw_only=True, tag_field="kind", tag="sha
     """For each of its classes the weight in millionths, or the quantum in bytes."""
 
 
-class TokenRates(Struct, frozen=True, kw_only=True):
-    """The rates of token buckets: of a shaper, of a policer, of a class of hierarchical token buckets, or of their root."""
-
-    rate_bps: UInt64
-    """Rate at which the bucket fills, on the wire."""
-    peak_bps: UInt64 | None = None
-    """Ceiling of a class, or peak rate of a policer, on the wire; none: a class has its rate, others have no peak rate."""
-
-
 class TokenRatesChange(Struct, frozen=True, kw_only=True, tag_field="kind", tag="token_rates"):
     """New rates of the token buckets of the link's queue, from that instant on."""
 
     rates: tuple[TokenRates, ...]
-    """For each shaper, policer, ..."""
+    """For each shaper, policer, class of hierarchical token buckets, and root of these with a rate of its own: in
+    the order of the plan, those of a queue before those within.
+    """
 
 
 ChangeKind: TypeAlias = RateChange | DelayChange | LossChange | SharesChange | TokenRatesChange
