@@ -55,3 +55,17 @@ def test_classes_have_their_new_rates_as_in_the_simulator() -> None:
     expected = [8, 2, 4, 9]
     assert wire_mbps("sim", made) == pytest.approx(expected, rel=0.07)
     assert wire_mbps("emul", made) == pytest.approx(expected, rel=0.12)
+
+
+def test_a_shaper_passes_the_checks_of_the_network_and_gets_its_new_rate() -> None:
+    """The network's check sends trains of packets, which a shaper holds back; it says that it did not."""
+    made = plan_of(_TEXT.format(queue="{tbf: {rate: 8Mbps, queue: 9packets}}", change="queue_rate: 3Mbps"))
+    run, _ = execute("emul", made)
+    rows = run.columns("links")
+    sent = [0, 0]
+    columns = (rows[name] for name in ("time_ns", "link", "out_bytes", "out_packets"))
+    for time, link, size, packets in zip(*columns, strict=True):
+        if link == 0 and time % 2_000_000_000 > 500_000_000:
+            sent[time > 2_000_000_000] += 8 * (size + 38 * packets)
+    assert [bits / 1.5e6 for bits in sent] == pytest.approx([8, 3], rel=0.12)
+    assert "tbf may pass less than the link transmits" in run.text("selfcheck.json")

@@ -234,6 +234,10 @@ class SelfCheck:
         """The dispersion of a train of full packets on the first of ``routes``, which are alike."""
         route = routes[0]
         slowest = bottleneck(self.plan, route.path)
+        if shaped := [self._links[link] for link in route.path if queues.limits_rate(self._links[link].queue)]:
+            kinds = ", ".join(kind_of(link.queue) for link in shaped)
+            self._note(f"rate of {route.name}: not checked, {kinds} may pass less than the link transmits")
+            return
         size = min(self._links[link].mtu_bytes for link in route.path)
         count = self._train_length(route, size, slowest)
         if count < 8 or self._slack_ns(route.path):

@@ -34,6 +34,7 @@ __all__ = [
     "elements",
     "inner",
     "is_plain",
+    "limits_rate",
     "of",
     "token_buckets",
     "token_obstacle",
@@ -79,6 +80,14 @@ def of(queue: Queue) -> Discipline:
 def is_plain(kind: str) -> bool:
     """Whether queues of ``kind`` are first in, first out, and drop only packets that exceed their limit."""
     return discipline(kind).plain
+
+
+def limits_rate(queue: Queue) -> bool:
+    """Whether a queue, or one inside it, may pass less than the link transmits."""
+    insides = [one.queue for one in children(queue)]
+    if (inside := getattr(queue, "queue", None)) is not None:
+        insides.append(inside)
+    return of(queue).limits_rate or any(map(limits_rate, insides))
 
 
 def token_buckets(queue: dict[str, Any]) -> tuple[Tokens, ...]:

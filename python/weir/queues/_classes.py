@@ -87,6 +87,7 @@ def _is_rest(written: Written) -> bool:
 class Around(Discipline):
     """A queue around a single other one, with token buckets."""
 
+    limits_rate = True
     buckets: ClassVar[tuple[str, ...]] = ()
     """Keys of the buckets' sizes."""
 

@@ -99,6 +99,9 @@ class Discipline:
     looks_first: ClassVar[bool] = False
     """Whether it dequeues only packets that it has seen in the queue below it, as token buckets do."""
 
+    limits_rate: ClassVar[bool] = False
+    """Whether it may pass less than the link transmits, as token buckets do."""
+
     def __init__(self, kind: str) -> None:
         self.kind = kind
 

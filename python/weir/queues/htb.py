@@ -21,6 +21,7 @@ class Htb(Scheduler):
     names = ("htb",)
     needs_wire_sizes = True
     asks_when_empty = False
+    limits_rate = True
 
     def fields(self, written: Written) -> Mapping[str, Any]:
         fields = super().fields(written)
