@@ -131,7 +131,7 @@ mod policer {
             // A packet a second is committed, then two.
             let plan = police(1538 * 8, 4 * 1538, if peak_bps == 0 { 0 } else { 4 * 1538 }, peak_bps, drop_yellow);
             let mut queue: AnyQdisc<TestPacket> = AnyQdisc::from_plan(&plan, PORT, Stream::new(1, "queue"));
-            let mut passed = |queue: &mut AnyQdisc<TestPacket>, now: Time| {
+            let passed = |queue: &mut AnyQdisc<TestPacket>, now: Time| {
                 let outcomes = (0..6).map(|id| queue.enqueue(now, TestPacket::new(id, 1500), &mut |_, _| {}));
                 outcomes.filter(|outcome| *outcome != Enqueued::Dropped).count()
             };
