@@ -1,4 +1,4 @@
-//! Datagrams of constant-bit-rate flows: their headers, and many of them in one system call.
+//! Datagrams of flows at a constant bit rate and over TFRC: their headers, and many of them in one system call.
 //!
 //! In a run with a token, each carries a part of it, and none is longer for it: in the upper bits of the header's fields
 //! (48 bits in all), or as the first bytes of a payload that is too short for a header.
@@ -20,7 +20,7 @@ const BATCH: usize = 64;
 pub struct Header {
     /// Its number, from 0.
     pub number: u64,
-    /// Due instant, since the start of the run.
+    /// Due instant, since the start of the run; over TFRC, the sender's round-trip time.
     pub due_ns: u64,
     /// Instant of sending, since the start of the run.
     pub sent_ns: u64,
@@ -29,6 +29,11 @@ pub struct Header {
 impl Header {
     /// Length, bytes.
     pub const BYTES: usize = 24;
+
+    /// The header of a whole payload, if it is of this run.
+    pub fn admitted(payload: &[u8], seal: &Seal) -> Option<Header> {
+        seal.admits(payload).then(|| Header::read(payload, seal)).flatten()
+    }
 
     fn write(&self, payload: &mut [u8], seal: &Seal) {
         let [number, due, sent] = seal.words;
@@ -115,9 +120,14 @@ impl Batch {
         self.len
     }
 
+    /// Whether there is no room for another one.
+    pub fn is_full(&self) -> bool {
+        self.len == BATCH
+    }
+
     /// Appends a datagram; false if there is no room.
     pub fn push(&mut self, header: &Header) -> bool {
-        if self.len == BATCH {
+        if self.is_full() {
             return false;
         }
         let start = self.len * self.payload_bytes;

@@ -9,6 +9,8 @@
 //!   [`course`], [`deliveries`]: the transfers of senders and receivers; [`window`]: the receive window; [`newcomers`]: connections that have not shown the run's token yet.
 //! - [`quic_sender`], [`quic_receiver`]: the ends of QUIC flows over UDP sockets; [`quic`]: what both need. The
 //!   protocol is `weir-quic`.
+//! - [`tfrc_sender`], [`tfrc_receiver`]: the ends of TFRC flows over UDP sockets; [`tfrc`]: what both need. The control
+//!   is `weir-tfrc`, as in the simulator.
 //! - [`native_sender`], [`native_receiver`]: the ends of flows over MPTCP and SCTP of the kernel; [`native`]: what
 //!   both need.
 //! - [`program_end`]: the ends of flows with traffic from other programs; [`program`]: their command lines;
@@ -27,7 +29,9 @@
 //! so on), the number of late instants of `measure` (`late_ticks`), and payload (`acked_bytes` of the transfers begun
 //! here, `delivered_bytes`). For each constant-bit-rate flow `N` there are also the sender's lateness
 //! (`cbr.N.send_late_*`) or the receiver's `cbr.N.received`, `lost`, `reordered`, the error of the spacing between
-//! neighbours (`spacing_error_*`) and `delay_*`. In a run with a token, `strangers` are the connections and datagrams
+//! neighbours (`spacing_error_*`) and `delay_*`. For each TFRC flow `N` they are the sender's lateness
+//! (`tfrc.N.send_late_*`) and the reports that came (`tfrc.N.reports`), or the receiver's `tfrc.N.received`, `lost`,
+//! `reordered` and the reports that it sent (`reports_sent`). In a run with a token, `strangers` are the connections and datagrams
 //! that were refused because they did not carry it.
 //!
 //! The static binary (`scripts/binaries` builds it for a checkout):
@@ -76,4 +80,7 @@ mod tcp_receiver;
 mod tcp_sender;
 mod telemetry;
 mod tester;
+mod tfrc;
+mod tfrc_receiver;
+mod tfrc_sender;
 mod window;

@@ -27,6 +27,8 @@ use crate::sampler::{Sampler, Sampling};
 use crate::schedule::Slot;
 use crate::tcp_receiver::TcpReceiver;
 use crate::tcp_sender::TcpSender;
+use crate::tfrc_receiver::TfrcReceiver;
+use crate::tfrc_sender::TfrcSender;
 
 const INPUT: u64 = u64::MAX;
 const OUTPUT: u64 = u64::MAX - 1;
@@ -83,6 +85,8 @@ enum Endpoint {
     TcpReceiver(TcpReceiver),
     CbrSender(Box<CbrSender>),
     CbrReceiver(Box<CbrReceiver>),
+    TfrcSender(Box<TfrcSender>),
+    TfrcReceiver(Box<TfrcReceiver>),
     QuicSender(Box<QuicSender>),
     QuicReceiver(Box<QuicReceiver>),
     NativeSender(Box<NativeSender>),
@@ -281,6 +285,8 @@ impl Session {
         match self.endpoints.get_mut(endpoint as usize) {
             Some(Endpoint::TcpSender(sender)) => sender.on_ready(context, generation, ready),
             Some(Endpoint::TcpReceiver(receiver)) => receiver.on_ready(context, generation, ready),
+            Some(Endpoint::TfrcSender(sender)) => sender.on_ready(context),
+            Some(Endpoint::TfrcReceiver(receiver)) => receiver.on_ready(context),
             Some(Endpoint::QuicSender(sender)) => sender.on_ready(context, generation),
             Some(Endpoint::QuicReceiver(receiver)) => receiver.on_ready(context),
             Some(Endpoint::NativeSender(sender)) => sender.on_ready(context, generation, ready),
@@ -320,12 +326,16 @@ impl Session {
         let schedule = &mut self.context.schedule;
         for (number, endpoint) in self.endpoints.iter().enumerate() {
             let at = match endpoint {
-                Endpoint::TcpReceiver(_) | Endpoint::QuicReceiver(_) | Endpoint::NativeReceiver(_) => Time::MAX,
+                Endpoint::TcpReceiver(_)
+                | Endpoint::QuicReceiver(_)
+                | Endpoint::TfrcReceiver(_)
+                | Endpoint::NativeReceiver(_) => Time::MAX,
                 Endpoint::CbrReceiver(_) => Time::ZERO,
                 Endpoint::Program(end) => end.first_instant(),
                 Endpoint::TcpSender(_)
                 | Endpoint::QuicSender(_)
                 | Endpoint::NativeSender(_)
+                | Endpoint::TfrcSender(_)
                 | Endpoint::CbrSender(_) => {
                     Time(self.context.job.plan.flows[flow_of(&self.context.job, number)].start_ns)
                 }
@@ -380,6 +390,11 @@ impl Session {
                 sender.on_due(context);
                 Ok(())
             }
+            Endpoint::TfrcSender(sender) => {
+                sender.on_due(context);
+                Ok(())
+            }
+            Endpoint::TfrcReceiver(receiver) => receiver.on_due(context),
             Endpoint::QuicSender(sender) => sender.on_due(context),
             Endpoint::QuicReceiver(receiver) => receiver.on_due(context),
             Endpoint::NativeSender(sender) => sender.on_due(context),
@@ -422,6 +437,8 @@ impl Session {
                     sender.on_tick(context, at, due, info);
                 }
                 Endpoint::TcpReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
+                Endpoint::TfrcSender(sender) => sender.on_tick(context, at, due),
+                Endpoint::TfrcReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::QuicSender(sender) => sender.on_tick(context, at, due),
                 Endpoint::QuicReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::NativeSender(sender) => sender.on_tick(context, at, due),
@@ -454,6 +471,8 @@ impl Session {
             match endpoint {
                 Endpoint::TcpSender(sender) => sender.finish(context),
                 Endpoint::TcpReceiver(receiver) => receiver.finish(),
+                Endpoint::TfrcSender(sender) => sender.finish(context),
+                Endpoint::TfrcReceiver(receiver) => receiver.finish(context),
                 Endpoint::QuicSender(sender) => sender.finish(context),
                 Endpoint::QuicReceiver(_) => {}
                 Endpoint::NativeSender(sender) => sender.finish(context),
@@ -527,6 +546,19 @@ impl Session {
                     add_quantiles(&mut stats, &format!("{prefix}.spacing_error"), &report.spacing_error);
                     add_quantiles(&mut stats, &format!("{prefix}.delay"), &report.delay);
                 }
+                Endpoint::TfrcSender(sender) => {
+                    let prefix = format!("tfrc.{}", sender.flow());
+                    stats.insert(format!("{prefix}.reports"), sender.reports as f64);
+                    add_quantiles(&mut stats, &format!("{prefix}.send_late"), &sender.lateness);
+                }
+                Endpoint::TfrcReceiver(receiver) => {
+                    let prefix = format!("tfrc.{}", receiver.flow());
+                    let report = &receiver.report;
+                    stats.insert(format!("{prefix}.received"), report.received as f64);
+                    stats.insert(format!("{prefix}.lost"), report.expected.saturating_sub(report.received) as f64);
+                    stats.insert(format!("{prefix}.reordered"), report.reordered as f64);
+                    stats.insert(format!("{prefix}.reports_sent"), report.reports as f64);
+                }
                 Endpoint::TcpSender(_)
                 | Endpoint::TcpReceiver(_)
                 | Endpoint::QuicSender(_)
@@ -570,10 +602,8 @@ fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentE
             Endpoint::NativeReceiver(Box::new(NativeReceiver::new(context, number, flow)?))
         }
         (End::From(_), Transport::Udp(_)) => Endpoint::CbrSender(Box::new(CbrSender::new(context, number, flow)?)),
-        (_, Transport::Tfrc(_)) => {
-            let place = context.describe(flow);
-            return Err(AgentError(format!("{place}: TFRC runs in the simulator only: --method sim")));
-        }
+        (End::From(_), Transport::Tfrc(_)) => Endpoint::TfrcSender(Box::new(TfrcSender::new(context, number, flow)?)),
+        (End::To(_), Transport::Tfrc(_)) => Endpoint::TfrcReceiver(Box::new(TfrcReceiver::new(context, number, flow)?)),
         (End::To(_), Transport::Udp(_)) => Endpoint::CbrReceiver(Box::new(CbrReceiver::new(context, number, flow)?)),
     })
 }

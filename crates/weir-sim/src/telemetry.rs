@@ -109,7 +109,7 @@ impl Telemetry {
         if !flow.started || flow.finished {
             return;
         }
-        for (name, value) in tfrc.probes() {
+        for (name, value) in tfrc.sender.probes() {
             let mut probe = [0; 16];
             probe[..name.len()].copy_from_slice(name.as_bytes());
             self.tables.probes.push(ProbeRow { time_ns: now.0, flow: index, probe, value });

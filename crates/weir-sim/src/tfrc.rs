@@ -69,16 +69,6 @@ impl Tfrc {
             self.sender.on_feedback(now, &report);
         }
     }
-
-    /// What it shows of its rate, by name: the allowed rate of payload, the loss event rate, the round-trip time.
-    pub fn probes(&self) -> [(&'static str, i64); 3] {
-        let rtt = self.sender.rtt().map_or(0, |rtt| rtt.0);
-        [
-            ("allowed_bps", (self.sender.rate() * 8.0) as i64),
-            ("loss_event_ppm", (self.sender.loss() * 1e6) as i64),
-            ("rtt_ns", rtt as i64),
-        ]
-    }
 }
 
 /// The contents of packets in flight, by their numbers. Those of lost packets go when later ones have arrived.

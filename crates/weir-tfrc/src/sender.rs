@@ -64,9 +64,11 @@ impl Sender {
         self.next = None;
     }
 
-    /// The packet that is due at `now`, if there is one.
+    /// The packet that is due at `now`, if there is one. A sender that comes late sends what has become due within the last
+    /// round-trip time only (section 4.6).
     pub fn poll(&mut self, now: Time) -> Option<Data> {
         let due = self.next.filter(|&next| next <= now)?;
+        let due = due.max(Time(now.0.saturating_sub(seconds(self.rtt.unwrap_or(0.0)).0)));
         let data = Data { number: self.number, sent: now, rtt: self.rtt() };
         self.number += 1;
         self.last = due;
@@ -132,6 +134,16 @@ impl Sender {
     /// The last reported loss event rate.
     pub fn loss(&self) -> f64 {
         self.loss
+    }
+
+    /// What it shows of its rate, by name: the allowed rate of payload, the loss event rate, the round-trip time.
+    pub fn probes(&self) -> [(&'static str, i64); 3] {
+        let rtt = self.rtt().map_or(0, |rtt| rtt.0);
+        [
+            ("allowed_bps", (self.rate * 8.0) as i64),
+            ("loss_event_ppm", (self.loss * 1e6) as i64),
+            ("rtt_ns", rtt as i64),
+        ]
     }
 
     /// Step 4 of section 4.3: the equation, or slow start before the first loss.
@@ -226,6 +238,18 @@ mod tests {
         // The report of 250 ms is of the last two round-trip times still.
         sender.on_feedback(at_ms(450), &feedback(at_ms(350), Some(30_000.0), 0.0));
         assert!(near(sender.rate(), 80_000.0), "{}", sender.rate());
+    }
+
+    /// At 40 kB/s a packet of 1000 bytes is due every 25 ms. Half a second late, it makes up for a round-trip time of 100 ms.
+    #[test]
+    fn a_late_sender_makes_up_for_a_round_trip_at_most() {
+        let mut sender = Sender::new(1000, Time::ZERO);
+        sender.poll(Time::ZERO);
+        sender.on_feedback(at_ms(100), &feedback(Time::ZERO, None, 0.0));
+        let count = |sender: &mut Sender, now| std::iter::from_fn(|| sender.poll(now)).count();
+        assert_eq!(count(&mut sender, at_ms(100)), 1);
+        assert_eq!(count(&mut sender, at_ms(600)), 5);
+        assert_eq!(sender.next, Some(at_ms(625)));
     }
 
     #[test]

@@ -23,7 +23,6 @@ from weir.plan import (
     Flow,
     Plan,
     TcpTransport,
-    TfrcTransport,
     greatest_rate_bps,
     packet_bytes,
     queue_bytes,
@@ -379,10 +378,6 @@ def refuse_other_stacks(plan: Plan) -> None:
             f"stack: {stack} ({few}): no kernel of today has it (RACK, proportional rate reduction and small queues "
             "cannot be switched off); the simulator has. `transport.stack: linux` is the kernel's own"
         )
-    paced = [flow.name for flow in plan.flows if isinstance(flow.transport, TfrcTransport)]
-    if paced:
-        few = ", ".join(paced[:3]) + (", ..." if len(paced) > 3 else "")
-        raise WiringError(f"protocol: tfrc ({few}): weir has TFRC (RFC 5348) in the simulator only (`sim`)")
     new = [flow.name for flow, tcp in tcp_flows(plan) if tcp.accecn]
     if new:
         few = ", ".join(new[:3]) + (", ..." if len(new) > 3 else "")

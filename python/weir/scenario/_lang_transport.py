@@ -126,8 +126,7 @@ class Transport(Spec):
                 "tcp": "TCP; the default",
                 "quic": "QUIC (RFC 9000) by quinn, over UDP, for methods with a real kernel; it has `cc` (`reno`, "
                 "`cubic` or `bbr`, without options), buffers and `initial_window`",
-                "tfrc": "TFRC (RFC 5348): datagrams at the rate of TCP's throughput equation, in the simulator; it has "
-                "no other settings",
+                "tfrc": "TFRC (RFC 5348): datagrams at the rate of TCP's throughput equation; it has no other settings",
                 "mptcp": "MPTCP (RFC 8684) of a real kernel, over one path; it has `cc` (`linux:NAME`) and buffers",
                 "sctp": "SCTP (RFC 9260) of a real kernel; it has buffers",
             },

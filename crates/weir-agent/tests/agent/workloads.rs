@@ -75,6 +75,27 @@ fn constant_bit_rate_sends_each_datagram_of_its_clock() {
     assert!((445 * MS..600 * MS).contains(&end), "{end}");
 }
 
+/// On loopback the round-trip time is far below a millisecond, so the rate grows until this process cannot follow; the limit
+/// is a socket's buffer. What matters here: reports come, the rate is shown, and what is sent arrives or is counted as lost.
+#[test]
+fn tfrc_sends_at_the_rate_of_its_reports() {
+    let transport = json!({"protocol": "tfrc", "payload_bytes": 1000});
+    let (sender, receiver) = run(&job(900, &[stopped(flow(0, transport, bulk()), 600)]));
+    let sent = sender.column("flows", "sent_packets")[0];
+    // One packet a second until the first report; without reports there would be one.
+    assert!(sent > 20, "{sent}");
+    assert_eq!(sender.column("flows", "sent_bytes"), [sent * 1000]);
+    assert_eq!(sender.column("sent", "sent_ip_bytes").iter().sum::<u64>(), sent * 1028);
+    assert!(sender.stat("tfrc.0.reports") >= 2.0);
+    assert!(receiver.stat("tfrc.0.reports_sent") >= sender.stat("tfrc.0.reports"));
+    let received = receiver.stat("tfrc.0.received");
+    assert_eq!(receiver.delivered(0, 0) as f64, 1000.0 * received);
+    assert!(received + receiver.stat("tfrc.0.lost") <= sent as f64);
+    assert_eq!(receiver.stat("tfrc.0.reordered"), 0.0);
+    let shown = sender.column("probes", "value");
+    assert!(!shown.is_empty() && shown.len() % 3 == 0, "{} values", shown.len());
+}
+
 #[test]
 fn off_periods_are_silent() {
     // 8 Mb/s of IP packets of 128 bytes, from 50 ms on: so many in an ON period.

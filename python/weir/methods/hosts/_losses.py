@@ -6,6 +6,7 @@ packet is one that was sent and did not arrive. Marks are not seen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -14,19 +15,20 @@ from weir.hosts.messages import Frame
 
 __all__ = ["losses"]
 
-_SUFFIX = ".lost"
+_COUNT = re.compile(r"\.(?:cbr|tfrc)\.(\d+)\.lost$")
 
 
 def losses(flows: Iterable[Frame], stats: Mapping[str, float]) -> Iterator[Frame]:
-    """Tables ``drops`` (:mod:`weir.hosts.merge`) from ``flows``, and the receivers' counts ``NODE.cbr.FLOW.lost``."""
+    """Tables ``drops`` (:mod:`weir.hosts.merge`) from ``flows``, and the receivers' counts ``NODE.cbr.FLOW.lost``
+    and ``NODE.tfrc.FLOW.lost``."""
     for frame in flows:
         columns = frame.columns
         again = columns["retransmitted_packets"] > 0
         yield _drops(columns["start_ns"][again] + 1, columns["flow"][again], columns["retransmitted_packets"][again])
     for name, count in stats.items():
-        _, _, rest = name.partition(".cbr.")
-        if rest.endswith(_SUFFIX) and count > 0:
-            yield _drops([1], [int(rest.removesuffix(_SUFFIX))], [int(count)])
+        found = _COUNT.search(name)
+        if found is not None and count > 0:
+            yield _drops([1], [int(found[1])], [int(count)])
 
 
 def _drops(time_ns: object, flow: object, packets: object) -> Frame:
