@@ -40,6 +40,7 @@ reno|cubic|linux:bbr|./x.so|linux|linux-2.6|linux-2.4|bulk|transfer|onoff|cbr|pa
 "pairs[0..99999]"|cross|src0|dst0|left
 {exponential: 1s}|{pareto: {shape: 0.1, scale: 1B}}|{weibull: {shape: 1000, mean: 1B}}
 {uniform: [0s, 0s]}|{list: [1s]}
+{fq: {max_rate: 2Mbps, flow_limit: 3}}|fq
 droptail|red|wred|codel|fq_codel|pie|{bernoulli: 1}|{list: [1, 2]}|none|{every: 0s}|{every: 1ns}
 \u00e9|\u2028|\x00|\ufeff
 """.replace("\n", "|").split("|")

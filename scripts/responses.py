@@ -1,7 +1,8 @@
 """Measures the response function and the fairness of every congestion control in the simulator.
 
-Without arguments it measures all, some minutes, and stores the figures in ``docs/response-functions/data.json``; ``make
-docs`` makes pages and pictures of them. ``--check`` measures some of them again and compares.
+Without arguments it measures all, some minutes; with ``--missing``, what is not stored yet. It stores the figures in
+``docs/response-functions/data.json``; ``make docs`` makes pages and pictures of them. ``--check`` measures some of them
+again and compares.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ DATA = Path(__file__).parent.parent / "docs" / "response-functions" / "data.json
 
 RTT_S = 0.1
 LOSS_RATES = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5)
+RATED = ("reno", "cubic", "bbr", "bbr3")
+"""Controls whose goodput on a path with a rate is measured: BBR has no window that losses alone decide, and the others
+are there for comparison."""
+RATED_LOSS_RATES = (1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 5e-2, 1e-1, 1.5e-1, 2e-1, 3e-1)
+RATE_BPS = 100_000_000
+RATED_FROM_S, RATED_TO_S = 10, 60
+"""The path of BBR's paper, figure 8, and the time over which goodput is measured on it."""
 SETTLING, MEASURED = 16, 12
 """Losses before and during the measurement."""
 EQUAL, UNEQUAL = (40, 40), (20, 100)
@@ -37,13 +45,15 @@ EQUAL, UNEQUAL = (40, 40), (20, 100)
 SHARED_FROM_S, SHARED_TO_S = 20, 100
 """The time over which the goodput of two flows is compared."""
 _PAYLOAD = 1448
+_RATED = "rate:"
 _CHEAP = 1e-4
 """A check measures responses at this loss rate and above, which take a second each."""
 _SAMPLE = 6
 """Figures that a check measures again."""
 
 Figure = tuple[str, str]
-"""A control and the loss rate or the round-trip times, as the data name them."""
+"""A control and the loss rate (behind ``rate:`` if it is one of `RATED_LOSS_RATES`) or the round-trip times, as the
+data name them."""
 
 
 class _Memory:
@@ -70,12 +80,23 @@ def controls() -> list[str]:
 def figures() -> list[Figure]:
     """All that is measured."""
     kinds = [f"{p:g}" for p in LOSS_RATES] + [_pair(EQUAL), _pair(UNEQUAL)]
-    return list(itertools.product(controls(), kinds))
+    rated = [rated_kind(p) for p in RATED_LOSS_RATES]
+    known = controls()
+    return list(itertools.product(known, kinds)) + [one for one in itertools.product(known, rated) if one[0] in RATED]
+
+
+def rated_kind(p: float) -> str:
+    """The name of the goodput at a loss rate."""
+    return f"{_RATED}{p:g}"
 
 
 def measure(figure: Figure) -> Any:
-    """A mean window, packets, or ``None`` without one; or the goodput of two flows, b/s, by second."""
+    """A mean window, packets, or ``None`` without one; the goodput of two flows by second, or of one, b/s."""
     name, kind = figure
+    if kind.startswith(_RATED):
+        tables = _executed(_limited(name, float(kind.removeprefix(_RATED))))
+        delivered = tables.column("goodput", "delivered_bytes")
+        return round(8 * int(delivered[RATED_FROM_S:].sum()) / (RATED_TO_S - RATED_FROM_S))
     if "," not in kind:
         return mean_window(_executed(_losing(name, float(kind))))
     return goodput(_executed(_sharing(name, [int(rtt) for rtt in kind.split(",")])))
@@ -113,6 +134,26 @@ def _losing(name: str, p: float) -> dict[str, Any]:
         "workload": [{"name": "flow", "between": "pairs", "kind": "transfer", "size": f"{losses[-1] * _PAYLOAD}B"}],
         "duration": "20000s",
         "measure": {"tcp": "50ms", "goodput": "1000s", "links": "1000s"},
+    }
+
+
+def _limited(name: str, p: float) -> dict[str, Any]:
+    """One long flow on 100 Mb/s and 100 ms that loses packets at random; the queue is one bandwidth-delay product."""
+    return {
+        "title": f"{name} on a path with a rate, at a loss rate of {p:g}",
+        "seed": 1,
+        "topology": {
+            "dumbbell": {
+                "pairs": 1,
+                "access": {"rate": "1Gbps", "queue": "10000packets"},
+                "bottleneck": {"rate": f"{RATE_BPS}bps", "queue": "1bdp", "loss": {"bernoulli": p}},
+                "rtt": f"{RTT_S * 1000:g}ms",
+            }
+        },
+        "transport": {"cc": name, "stack": "linux", "buffers": "64MB"},
+        "workload": [{"name": "flow", "between": "pairs", "kind": "bulk"}],
+        "duration": f"{RATED_TO_S}s",
+        "measure": {"tcp": "10s", "goodput": "1s", "links": "10s"},
     }
 
 
@@ -178,10 +219,10 @@ def stored() -> dict[str, Any]:
 
 def drawn(seed: str, count: int = _SAMPLE) -> list[Figure]:
     """Some of the cheap figures, by ``seed``; half of them are windows."""
-    cheap = [figure for figure in figures() if "," in figure[1] or float(figure[1]) >= _CHEAP]
+    rates = [figure for figure in figures() if "," in figure[1] or figure[1].startswith(_RATED)]
+    cheap = [figure for figure in figures() if figure not in rates and float(figure[1]) >= _CHEAP]
     dice = random.Random(seed)
-    windows = dice.sample([figure for figure in cheap if "," not in figure[1]], count - count // 2)
-    return windows + dice.sample([figure for figure in cheap if "," in figure[1]], count // 2)
+    return dice.sample(cheap, count - count // 2) + dice.sample(rates, count // 2)
 
 
 def differences(chosen: Sequence[Figure]) -> list[str]:
@@ -198,12 +239,15 @@ def differences(chosen: Sequence[Figure]) -> list[str]:
 def _short(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(f"{share / 1e6:.3f} Mb/s" for share in shares(value))
+    if isinstance(value, int):
+        return f"{value / 1e6:.3f} Mb/s"
     return "no window" if value is None else f"{value} packets"
 
 
-def _measure_all(workers: int) -> None:
-    wanted = figures()
-    found: dict[str, dict[str, Any]] = {name: {} for name in controls()}
+def _measure_all(workers: int, known: Mapping[str, Mapping[str, Any]]) -> None:
+    """Measures all figures but those that are ``known``."""
+    found: dict[str, dict[str, Any]] = {name: dict(known.get(name, {})) for name in controls()}
+    wanted = [(name, kind) for name, kind in figures() if kind not in found[name]]
     with ProcessPoolExecutor(workers) as pool:
         for (name, kind), value in zip(wanted, pool.map(measure, wanted), strict=True):
             found[name][kind] = value
@@ -221,12 +265,13 @@ def main() -> int:
     """Measures all, or checks."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--missing", action="store_true", help="measure only what is not stored")
     parser.add_argument("--check", metavar="SEED", nargs="?", const="", help="measure some again, by date or SEED")
     asked = parser.parse_args()
     if asked.check is None:
         from responses_page import write_pictures
 
-        _measure_all(asked.workers)
+        _measure_all(asked.workers, stored()["figures"] if asked.missing else {})
         write_pictures(stored())
         print(f"wrote {DATA.parent.name}/; `make docs` makes the page")
         return 0

@@ -111,3 +111,30 @@ ORACLES: Mapping[str, Oracle] = {
     "ledbatpp": Oracle(aimd(1 / 2, 1 / 2), "AIMD(1/2, 1/2): GAIN of a base delay of 100 ms; without slowdowns"),
 }
 """By control."""
+
+
+@dataclass(frozen=True)
+class RatedOracle:
+    """What a control's goodput should be on a path with a rate, as a share of that rate."""
+
+    share: Callable[[float], float]
+    """By loss rate, up to ``most``."""
+    most: float
+    text: str
+    """The formula and its source."""
+
+
+RATED_ORACLES: Mapping[str, RatedOracle] = {
+    "bbr": RatedOracle(
+        lambda p: 1 - p,
+        0.15,
+        "what random losses leave of the rate, 1 - p, as long as a probe at 5/4 of the estimate still delivers more "
+        "than the estimate: (1 - p) 5/4 > 1, so p < 20 % (Cardwell et al. 2016, figure 8, which has it up to 15 %)",
+    ),
+    "bbr3": RatedOracle(
+        lambda p: 1 - p,
+        0.01,
+        "1 - p below the 2 % of losses in a round trip that bound the flight (draft-ietf-ccwg-bbr-06, section 5.5.10)",
+    ),
+}
+"""By control. Reno and CUBIC have the closed forms of their windows over the round-trip time, until the rate limits."""

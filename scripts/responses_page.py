@@ -8,8 +8,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import vl_convert
-from responses import DATA, EQUAL, LOSS_RATES, MEASURED, RTT_S, SETTLING, SHARED_FROM_S, SHARED_TO_S, UNEQUAL, shares
-from responses_oracles import ORACLES, Oracle
+from responses import (
+    DATA,
+    EQUAL,
+    LOSS_RATES,
+    MEASURED,
+    RATE_BPS,
+    RATED,
+    RATED_FROM_S,
+    RATED_LOSS_RATES,
+    RATED_TO_S,
+    RTT_S,
+    SETTLING,
+    SHARED_FROM_S,
+    SHARED_TO_S,
+    UNEQUAL,
+    rated_kind,
+    shares,
+)
+from responses_oracles import ORACLES, RATED_ORACLES, Oracle
 
 from weir.report import theme
 
@@ -32,6 +49,8 @@ responses`. The page is made of [the stored figures](response-functions/data.jso
 - **Fairness**: two flows of one control share 50 Mb/s and a drop-tail queue of 50 ms. The second begins a second later.
   Both have a round-trip time of {equal} ms, or one of {short} and the other of {long} ms. Shares are means from {begin}
   to {end} s.
+- **[Goodput by loss rate](#goodput-by-loss-rate)** is measured where a window says nothing: BBR does not answer each
+  loss. One flow has 100 Mb/s, {rtt:g} ms and a queue of one bandwidth-delay product, and packets are lost at random.
 - **Pictures**: points are measured, the solid line is expected, the dashed one is Reno's sqrt(1.5 / p). Blue is the
   first flow, with the shorter round-trip time; orange is the second.
 
@@ -46,8 +65,11 @@ C and d are those of C / p^d, fitted by least squares of the logarithms from p =
 
 _NOTES = {
     "bbr": "It does not reduce its window for single losses, and fills the path of 100 Gb/s within a few round trips: "
-    "the transfer ends before a window can be measured.",
-    "bbr3": "As `bbr`: losses of less than 2 % do not bound its window.",
+    "the transfer ends before a window can be measured. Its response is that of its "
+    "[goodput](#goodput-by-loss-rate). The flow with the longer round-trip time has the greater share: it keeps "
+    "two of its own bandwidth-delay products in flight.",
+    "bbr3": "As `bbr`: losses of less than 2 % do not bound its window, and its response is that of its "
+    "[goodput](#goodput-by-loss-rate).",
     "constant": "Its window is an option, 30 000 packets by default. Where a field is missing, losses followed each "
     "other too closely to sample the windows between them.",
     "westwood": "The estimate of the bandwidth keeps what a path without a queue carried: a loss takes little.",
@@ -74,8 +96,46 @@ def page(found: Mapping[str, Any]) -> str:
         end=SHARED_TO_S,
     )
     parts = {name: _Part(name, figures) for name, figures in found["figures"].items()}
-    text += "".join(part.row() for part in parts.values()) + _AFTER
+    text += "".join(part.row() for part in parts.values()) + _AFTER + _rated(found["figures"])
     return text + "\n".join(part.section() for part in parts.values())
+
+
+_RATED_HEAD = """\
+## Goodput by loss rate
+
+BBR follows the rate at which data arrive. A loss does not make its window smaller, so its goodput, and not its window,
+responds to the loss rate. One flow has a path of {rate:g} Mb/s and {rtt:g} ms with a queue of one bandwidth-delay
+product for {end} s, as in figure 8 of BBR's paper (N. Cardwell et al., ACM Queue 14(5), 2016); packets are lost at
+random. The table has the mean goodput from {begin} s on, in Mb/s of payload; Reno and CUBIC are there for comparison. A
+path without losses would give {full:.1f}.
+
+"""
+_PAYLOAD_SHARE = 1448 / (1448 + 52 + 38)
+"""Payload in the bytes that a full packet takes on a link, with the default overhead."""
+
+_RATED_AFTER = """\
+The paper's figure has BBR close to 1 - p up to 5 % and not far below it up to 15 %, and CUBIC at a tenth of that from
+0.1 % on. Above 20 % no probe of BBR finds more than the estimate, so the estimate falls from one probe to the next.
+`bbr3` bounds the flight once more than 2 % of a round trip's packets are lost while it probes for bandwidth.
+
+"""
+
+
+def _rated(figures: Mapping[str, Any]) -> str:
+    """The section of the goodput on a path with a rate."""
+    full = RATE_BPS / 1e6 * _PAYLOAD_SHARE
+    text = _RATED_HEAD.format(rate=RATE_BPS / 1e6, rtt=RTT_S * 1000, begin=RATED_FROM_S, end=RATED_TO_S, full=full)
+    head = ["loss rate", *(f"{100 * p:g} %" for p in RATED_LOSS_RATES)]
+    rows = [head, ["---", *("--:" for _ in RATED_LOSS_RATES)]]
+    for name in RATED:
+        found = [figures[name][rated_kind(p)] / 1e6 for p in RATED_LOSS_RATES]
+        rows.append([f"[`{name}`](#{name})", *(f"{value:.3g}" for value in found)])
+        if oracle := RATED_ORACLES.get(name):
+            pairs = list(zip(RATED_LOSS_RATES, found, strict=True))
+            rows.append(["expected", *(f"{full * oracle.share(p):.3g}" if p <= oracle.most else "" for p, _ in pairs)])
+    text += "".join("| " + " | ".join(row) + " |\n" for row in rows) + "\n"
+    text += "".join(f"- Expected of `{name}`: {oracle.text}.\n" for name, oracle in RATED_ORACLES.items()) + "\n"
+    return text + _RATED_AFTER
 
 
 class _Part:
@@ -163,9 +223,13 @@ def write_pictures(found: Mapping[str, Any]) -> None:
 
 
 def picture(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Three panels: the response function, and the goodput of two flows at equal and different round-trip times."""
+    """Three panels: the response function, and the goodput of two flows at equal and different round-trip times.
+
+    A control without a window to measure has its goodput by loss rate instead of the first.
+    """
+    has_window = any(figures[f"{p:g}"] for p in LOSS_RATES)
     panels = [
-        _response(name, figures),
+        _response(name, figures) if has_window or name not in RATED else _by_loss(name, figures),
         _goodput(figures[",".join(map(str, EQUAL))], [f"{rtt} ms" for rtt in EQUAL]),
         _goodput(figures[",".join(map(str, UNEQUAL))], [f"{rtt} ms" for rtt in UNEQUAL]),
     ]
@@ -198,6 +262,31 @@ def _response(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
         },
         "layer": [
             _layer(reno, {"type": "line", "strokeDash": [2, 3], "strokeWidth": 1, "color": _EXPECTED, "clip": True}),
+            _layer(line, {"type": "line", "strokeWidth": 1.6, "color": "#333333", "clip": True}),
+            _layer(measured, {"type": "point", "filled": True, "size": 38, "color": _POINTS, "opacity": 1}),
+        ],
+    }  # fmt: skip
+
+
+def _by_loss(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Goodput on a path with a rate, and what is expected of it."""
+    measured = [{"p": p, "goodput": figures[rated_kind(p)] / 1e6} for p in RATED_LOSS_RATES]
+    oracle = RATED_ORACLES.get(name)
+    fine = [10 ** (-5 + k / 12) for k in range(61)]
+    full = RATE_BPS / 1e6 * _PAYLOAD_SHARE
+    line = [{"p": p, "goodput": full * oracle.share(p)} for p in fine if p <= oracle.most] if oracle else []
+    return {
+        "title": "Goodput by loss rate",
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "encoding": {
+            "x": {"field": "p", "type": "quantitative", "title": "Loss rate p",
+                  "scale": {"type": "log", "domain": [1e-5, 0.5], "nice": False},
+                  "axis": {"values": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1], "format": "~e"}},
+            "y": {"field": "goodput", "type": "quantitative", "title": "Goodput (Mb/s)",
+                  "scale": {"domain": [0, RATE_BPS / 1e6]}, "axis": {"tickCount": 5}},
+        },
+        "layer": [
             _layer(line, {"type": "line", "strokeWidth": 1.6, "color": "#333333", "clip": True}),
             _layer(measured, {"type": "point", "filled": True, "size": 38, "color": _POINTS, "opacity": 1}),
         ],

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import weir as weir_of
 from shared import Weir, environment
 from weir import _weir, cc, confine
 
@@ -39,6 +40,31 @@ def test_the_source_compiles_without_warnings_and_passes_the_trial(here: Path, w
     assert (about.name, about.title) == (name, name)
     options = {option.name for option in about.options}
     assert {"increase", "keep", "hystart", "max_ssthresh"} <= options
+    (hystart,) = (option for option in about.options if option.name == "hystart")
+    assert hystart.max == 3, "SEARCH has room"
+    assert about.state_bytes <= 104
+
+
+_SLOW_START = """
+title: The end of slow start
+seed: 1
+topology:
+  dumbbell: {pairs: 1, access: {rate: 1Gbps}, bottleneck: {rate: 100Mbps, queue: 4bdp}, rtt: 60ms}
+transport: {cc: {name: ./mine.c, hystart: 0}}
+workload:
+  - {name: flow, between: pairs, kind: bulk, until: 3s}
+sweep:
+  transport.cc.hystart: [0, 3]
+"""
+
+
+def test_search_ends_its_slow_start(here: Path, weir: Weir) -> None:
+    assert weir("cc", "new", "mine").code == 0
+    (here / "start.yaml").write_text(_SLOW_START)
+    run = weir_of.execute(here / "start.yaml", here / "run", method="sim")
+    without, with_search = run.metrics("retransmissions").sort("hystart")["value"].to_list()
+    assert without > 0.01, "without SEARCH, slow start fills the queue"
+    assert with_search == 0
 
 
 @pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")

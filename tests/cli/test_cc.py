@@ -54,6 +54,26 @@ def test_what_bpf_would_refuse_is_refused(weir: Weir, here: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")
+def test_the_list_remembers_what_the_kernel_said_of_this_source(
+    weir: Weir, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
+    source = own_source(here)
+    said = weir("cc", "build", "my_cc.c", "--bpf").out
+    if "this kernel's verifier accepts it" not in said:
+        pytest.skip("this kernel's verifier was not tried")
+
+    def tried() -> bool:
+        (about,) = json.loads(weir("cc", "list", "./my_cc.c", "--json").out)
+        return bool(about["bpf"]["tried"])
+
+    assert tried()
+    assert re.search(r"BPF +yes$", weir("cc", "list", "./my_cc.c").out, re.MULTILINE)
+    source.write_text(source.read_text() + "/* edited */\n")
+    assert not tried(), "another source"
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")
 def test_bpf_is_checked_on_demand(weir: Weir, here: Path) -> None:
     own_source(here)
     said = weir("cc", "build", "my_cc.c", "--bpf").out
@@ -84,7 +104,10 @@ def test_the_list_says_which_controls_the_lab_has(weir: Weir, here: Path) -> Non
     assert any(line.startswith("lp ") and line.endswith("linux:lp") for line in lines)
 
 
-def test_what_bpf_says_of_a_file_is_no_fact_before_it_was_tried(weir: Weir, here: Path) -> None:
+def test_what_bpf_says_of_a_file_is_no_fact_before_it_was_tried(
+    weir: Weir, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
     own_source(here)
     told = weir("cc", "list", "./my_cc.c").out
     assert re.search(r"BPF +(not tried: `weir cc build --bpf`|no: )", told), told

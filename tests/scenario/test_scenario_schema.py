@@ -70,6 +70,7 @@ _BEYOND = {
     "expect",
     "congestion-control-feedback",
     "congestion-control-files",
+    "expect-cells",
     "expect-classes",
     "expect-delays",
     "expect-flows",

@@ -288,7 +288,16 @@ _ROWS = """{zip: [{case: slow, transport.cc: reno, topology.dumbbell.rtt: 10ms},
         ("argmin(goodput.mean over cc) == 'cubc'", "did you mean `cubic`?"),
         ("argmax(goodput.mean over cc) in {reno, cubc}", "did you mean `cubic`?"),
         ("for each rtt in {10ms, 21ms}: goodput.mean > 1Mbps", "`21ms` is not a value of `rtt`"),
-        ("goodput.mean{cc: reno, rtt: 80ms} > 1Mbps", "no cell has cc reno and rtt 80ms"),
+        ("rank(goodput.mean over cc, 'cubc') == 1", "did you mean `cubic`?"),
+        (
+            "goodput.mean{cc: reno, rtt: 80ms, case: slow} > 1Mbps",
+            "no cell has cc reno and rtt 80ms and case slow",
+        ),
+        (
+            "for each case in {slow}, rtt in {80ms}: goodput.mean > 1Mbps",
+            "no cell has case slow and rtt 80ms; with",
+        ),
+        ("goodput.mean{case: far} > 1bps", "The check leaves cc and rtt free, so it is made at each value: name them"),
     ],
 )
 def test_a_value_in_a_check_is_one_of_the_sweep(check: str, said: str) -> None:
@@ -306,8 +315,8 @@ def test_a_claim_about_no_cell_is_an_error() -> None:
 @pytest.mark.parametrize(
     "check",
     [
-        "goodput.mean{rtt: 0.01s} > 1bps",
-        "goodput.mean{case: far} > goodput.mean{cc: reno, rtt: 10ms}",
+        "goodput.mean{case: far, cc: cubic, rtt: 0.08s} > 1bps",
+        "goodput.mean{case: far, cc: cubic, rtt: 80ms} > goodput.mean{case: slow, cc: reno, rtt: 0.01s}",
         "for some rtt in {10ms, 0.08s}: goodput.mean > 1bps",
         "argmin(goodput.mean over case) == 'far'",
     ],

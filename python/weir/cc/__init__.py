@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from weir import control as python
 from weir.cc import _build, _source
-from weir.cc._build import bpf_compiler, cache, compiled
+from weir.cc._build import accepted_by_kernel, bpf_compiler, cache, compiled, note_accepted
 from weir.cc._describe import Described, Option, Requirement, describe, requirements
 from weir.cc._new import write_skeleton
 from weir.cc._source import is_file_name, source_of
@@ -32,6 +32,7 @@ __all__ = [
     "Option",
     "Requirement",
     "Watch",
+    "accepted_by_kernel",
     "bpf_compiler",
     "bpf_object",
     "cache",
@@ -45,6 +46,7 @@ __all__ = [
     "identity",
     "is_file_name",
     "no_kernel",
+    "note_accepted",
     "object_of",
     "requirements",
     "serve",

@@ -14,9 +14,10 @@ from weir._remove import remove_quietly
 from weir.cc._source import content_hash, read, source_hash
 from weir.cc.errors import ControlError
 
-__all__ = ["bpf_compiler", "bpf_object", "cache", "compiled", "object_of"]
+__all__ = ["accepted_by_kernel", "bpf_compiler", "bpf_object", "cache", "compiled", "note_accepted", "object_of"]
 
 _CHECKSUM = "checksum"
+_ACCEPTED = "accepted"
 
 
 def cache() -> Path:
@@ -84,6 +85,37 @@ def bpf_compiler() -> str:
     except (OSError, subprocess.CalledProcessError):
         return command
     return said.partition("\n")[0].strip() or command
+
+
+def note_accepted(source: Path) -> None:
+    """Remembers that the verifier of this host's running kernel accepts the C file ``source``, as it is now.
+
+    Raises:
+        ControlError: it cannot be read, or the cache cannot be written.
+    """
+    if (why := _cache.foreign(cache())) is not None:
+        raise ControlError(why)
+    place = _accepted(source)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+    except OSError as error:
+        raise ControlError(f"{error.filename or place}: {error.strerror or error}") from None
+
+
+def accepted_by_kernel(source: Path) -> bool:
+    """Whether :func:`note_accepted` was called for this state of ``source``, weir's headers, clang and the kernel.
+
+    Raises:
+        ControlError: it cannot be read.
+    """
+    return _cache.foreign(cache()) is None and _accepted(source).is_file()
+
+
+def _accepted(source: Path) -> Path:
+    kernel = os.uname()
+    by = f"{source_hash(source)}\0{_recipe('', False)}\0{bpf_compiler()}\0{kernel.release}\0{kernel.version}"
+    return cache() / _ACCEPTED / hashlib.sha256(by.encode()).hexdigest()[:32]
 
 
 def _key(source: Path, sanitize: bool) -> str:

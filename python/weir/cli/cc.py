@@ -59,7 +59,7 @@ def list_(name: str | None, as_json: bool) -> None:
         cc |= _places(cc["name"], state, why_not)
         if name is not None and is_file_name(name):
             # The registered name proves nothing: another control may have it too.
-            cc |= {"linux": None, "lab": None, "bpf": {**cc["bpf"], "loaded": [], "tried": False}}
+            cc |= {"linux": None, "lab": None, "bpf": {**cc["bpf"], "loaded": [], "tried": _was_accepted(name)}}
     if name is None:
         found += [*_kept(state), *_own(state, {cc["name"] for cc in found})]
     if as_json:
@@ -71,6 +71,16 @@ def list_(name: str | None, as_json: bool) -> None:
         header = ("name", "title", "year", "source", "simulator", "BPF", "linux", "lab")
         print_table(header, rows, styles=("bold",))
         _print_notes(state, why_not)
+
+
+def _was_accepted(name: str) -> bool:
+    """Whether `weir cc build --bpf` found that this kernel accepts the control at path ``name``, as it is now."""
+    from weir import cc as users
+
+    try:
+        return users.accepted_by_kernel(users.source_of(Path(name)))
+    except users.ControlError:
+        return False  # no C source
 
 
 def _print_notes(state: Status | None, why_not: str | None) -> None:
@@ -279,6 +289,7 @@ def _install(made: Path, shared: Path) -> None:
 def _build_bpf(source: Path) -> None:
     """Compiles it for BPF, and loads it for a moment if this kernel permits."""
     from weir import _weir, bpf, confine
+    from weir import cc as users
 
     try:
         verdict, reason = _weir.cc_check_bpf(_weir.CcSources(source), confine.by())
@@ -294,6 +305,7 @@ def _build_bpf(source: Path) -> None:
         return
     with bpf.Loader() as loader:
         loader.load(str(source.absolute()))
+    users.note_accepted(source)
     console().print("it compiles for BPF, and this kernel's verifier accepts it")
 
 

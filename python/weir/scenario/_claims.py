@@ -8,7 +8,7 @@ reported.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -231,7 +231,7 @@ def values_left_out(
     def there(value: str, values: Sequence[str]) -> bool:
         return any(same(known, value) for known in values)
 
-    missing = ""
+    missing, wrong = "", False
     for name, value, needed in read.values:
         if name not in factors or there(value, factors[name]):
             continue
@@ -241,7 +241,8 @@ def values_left_out(
             known = written.get(name, factors[name])
             text = f"`{value[:60]}` is not a value of `{name}` in the sweep{choose(value, known)}"
             log.error(at(key), f"{key}: {text}")
-    if not missing and not log.failed:
+            wrong = True
+    if not missing and not wrong:
         _refuse_no_cell(at, key, read, where, sweep, same, log)
     return missing
 
@@ -259,15 +260,85 @@ def _refuse_no_cell(
     if where and not sweep.has(where, same):
         log.error(at("where"), f"no cell has {_listed(where)}")
         return
-    for own in read.selections:
-        # As the metrics read it: factors in a metric's braces override the factors that are zipped with them.
-        kept = {
-            name: value
-            for name, value in where.items()
-            if name not in read.over and name not in own and not any(sweep.tied(name, other) for other in own)
-        }
-        if not sweep.has({**kept, **own}, same):
-            log.error(at(key), f"{key}: no cell has {_listed({**kept, **own})}")
+    # A summary has no value where no cell is, but a check without one is never decided.
+    points = _points(read, where, sweep, same) if key == "check" else [{}]
+    for point in points:
+        for own in read.selections:
+            # As the metrics read it: factors in a metric's braces override the factors that are zipped with them.
+            kept = {
+                name: value
+                for name, value in {**where, **point}.items()
+                if name not in read.over and name not in own and not any(sweep.tied(name, other) for other in own)
+            }
+            if not sweep.has({**kept, **own}, same):
+                wanted = {**kept, **own}
+                text = f"no cell has {_listed(wanted)}{_instead(wanted, sweep, same)}"
+                loose = [name for name in kept if name not in where and name not in read.chosen]
+                log.error(at(key), f"{key}: {text}{_left_free(loose)}")
+                return
+
+
+_MOST_POINTS = 5_000
+
+
+def _points(
+    read: Any, where: Mapping[str, str], sweep: Sweep, same: Callable[[str, str], bool]
+) -> Iterator[Mapping[str, str]]:
+    """The values at which a check is made of the factors that a `for each` names or that it leaves free: every cell's.
+
+    One empty point if nothing is left free, or if `for some` looks for any.
+    """
+    factors = [name for name, values in sweep.values().items() if len(values) > 1 and name not in read.over]
+    free = {name for own in read.selections for name in factors if not _fixes(own, name, sweep)} | set(read.chosen)
+    free -= set(where)
+    if not read.each or not free:
+        yield {}
+        return
+    known: dict[tuple[tuple[str, str], ...], None] = {}
+    for cell in sweep.probes(_MOST_POINTS):
+        names = dict(pair for factor in cell for pair in factor.names)
+        if all(same(names.get(name, ""), value) for name, value in where.items()) and _is_chosen(read, names, same):
+            known[tuple((name, names[name]) for name in sorted(free) if name in names)] = None
+    yield from (dict(point) for point in known)
+    if not known:
+        # Values that this version leaves out are no mistake.
+        swept = sweep.values()
+        named = {name: _first(values, swept.get(name, ()), same) for name, values in read.chosen.items() if values}
+        yield named if all(named.values()) else {}
+
+
+def _first(values: Sequence[str], known: Sequence[str], same: Callable[[str, str], bool]) -> str:
+    """The first of ``values`` that is known; empty without one."""
+    return next((value for value in values if any(same(value, other) for other in known)), "")
+
+
+def _fixes(own: Mapping[str, str], name: str, sweep: Sweep) -> bool:
+    return name in own or any(sweep.tied(name, other) for other in own)
+
+
+def _is_chosen(read: Any, names: Mapping[str, str], same: Callable[[str, str], bool]) -> bool:
+    return all(
+        not values or any(same(names.get(name, ""), value) for value in values) for name, values in read.chosen.items()
+    )
+
+
+def _left_free(names: Sequence[str]) -> str:
+    """Why factors that a check does not name matter, and what to do."""
+    if not names:
+        return ""
+    which, them = " and ".join(names), "it" if len(names) == 1 else "them"
+    todo = f"name {them} in the braces, or fix {them} by `where`"
+    return f". The check leaves {which} free, so it is made at each value: {todo}"
+
+
+def _instead(wanted: Mapping[str, str], sweep: Sweep, same: Callable[[str, str], bool]) -> str:
+    """What the factor has whose value fits least with the others: ``; with cc reno, rtt is 40ms or 60ms``."""
+    for name in reversed(list(wanted)):
+        others = {other: value for other, value in wanted.items() if other != name}
+        values = [value for value in sweep.values().get(name, ()) if sweep.has({**others, name: value}, same)]
+        if others and values:
+            return f"; with {_listed(others)}, {name} is {' or '.join(values[:8])}"
+    return ""
 
 
 def _listed(values: Mapping[str, str]) -> str:

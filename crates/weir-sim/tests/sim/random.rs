@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use weir_elements::{DrrClass, Members, PrioClass, WfqClass, WrrClass};
 use weir_plan::{
-    Ack, Cbr, Change, ChangeKind, CodelParams, CodelQueue, Delay, DroptailQueue, DrrQueue, Flow, FqCodelQueue, Limit,
-    Link, Loss, Mark, Measure, Node, NodeKind, PieQueue, Plan, PoliceQueue, PrioQueue, Queue, RedCurve, RedQueue, Role,
+    Ack, Cbr, Change, ChangeKind, CodelParams, CodelQueue, Delay, DroptailQueue, DrrQueue, Flow, FqCodelQueue, FqQueue,
+    Limit, Link, Loss, Mark, Measure, Node, NodeKind, PieQueue, Plan, PoliceQueue, PrioQueue, Queue, RedCurve, RedQueue, Role,
     Source, Stack, TbfQueue, Tcp, Tfrc, Transfer, Transport, Udp, WfqQueue, WrrQueue,
 };
 
@@ -20,7 +20,7 @@ pub fn cases(cases: u32) -> ProptestConfig {
 /// What a random plan may contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Menu {
-    /// Queues that decide when a packet leaves (CoDel, FQ-CoDel, PIE, schedulers, shapers).
+    /// Queues that decide when a packet leaves (CoDel, FQ-CoDel, fair queues, PIE, schedulers, shapers).
     pub dequeue_aqm: bool,
     /// Changes of links.
     pub changes: bool,
@@ -82,10 +82,33 @@ pub fn queue(dequeue_aqm: bool) -> BoxedStrategy<Queue> {
         1 => (limit(), codel()).prop_map(|(limit, codel)| Queue::Codel(CodelQueue { limit, codel })),
         1 => (limit(), 1u32..9, 300u32..3000, codel())
             .prop_map(|(limit, buckets, quantum_bytes, codel)| Queue::FqCodel(FqCodelQueue { limit, buckets, quantum_bytes, codel })),
+        1 => fq(),
         1 => pie,
     ]
     .boxed();
     prop_oneof![7 => plain.clone(), 1 => scheduler(plain)].boxed()
+}
+
+/// Few buckets and packets of a flow, so that flows meet and are cut; a rate below and above those of the links.
+fn fq() -> impl Strategy<Value = Queue> {
+    let quanta = (300u32..3000, 0u32..10_000);
+    let rate = proptest::option::of(200_000u64..50_000_000);
+    let threshold = proptest::option::of(0u64..10 * MS);
+    (limit(), 1u64..60, 1u32..9, quanta, 0u64..60 * MS, rate, threshold).prop_map(
+        |(limit, flow_limit, buckets, quanta, refill_ns, max_rate_bps, ce_threshold_ns)| {
+            let (quantum_bytes, initial_quantum_bytes) = quanta;
+            Queue::Fq(FqQueue {
+                limit,
+                flow_limit,
+                buckets,
+                quantum_bytes,
+                initial_quantum_bytes,
+                refill_ns,
+                max_rate_bps,
+                ce_threshold_ns,
+            })
+        },
+    )
 }
 
 /// Two classes with any plain queue: code point 0 and the rest; a shaper or a policer.

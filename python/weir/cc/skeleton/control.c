@@ -15,25 +15,42 @@
 #define @ID@_OPTIONS(OPTION)                                                            \
 	OPTION(increase, 1024, 1, 1048576, "increase a round trip, in 1/1024 packet") \
 	OPTION(keep, 512, 1, 1023, "share of the window kept on a loss, in 1/1024")     \
-	WEIR_SLOW_START_OPTIONS(OPTION, 0)
+	WEIR_SLOW_START_OPTIONS_SEARCH(OPTION, 0)
 WEIR_CC_OPTIONS(@ID@_OPTIONS)
 
 #include "weir_slow_start.h"
+#include "weir_search.h"
 #include "weir_window.h"
 
-/* What one flow remembers between calls: at most 104 bytes, all zero before init. */
+/*
+ * What one flow remembers between calls: at most 104 bytes, all zero before init. What the first slow start needs
+ * stands outside of the union, because SEARCH (hystart=3) has that memory until then.
+ */
 struct @id@ {
 	struct weir_slow_start ss;
-	u64 credit; /* fractions of a packet, of weir_increase */
+	union {
+		struct weir_search search; /* in the first slow start; all zero when it ends */
+		struct {
+			u64 credit; /* fractions of a packet, of weir_increase */
+		};
+	};
 };
+
+/* All begins again: the connection, or slow start after a timeout. */
+static void @id@_reset(struct sock *sk, struct @id@ *ca)
+{
+	weir_search_end(&ca->ss, &ca->search);
+	ca->credit = 0;
+	weir_ss_start(sk, &ca->ss);
+}
 
 /* The connection begins. */
 static void @id@_init(struct sock *sk)
 {
 	struct @id@ *ca = inet_csk_ca(sk);
 
-	weir_ss_start(sk, &ca->ss);
-	ca->credit = 0;
+	@id@_reset(sk, ca);
+	weir_search_start(sk, &ca->ss, &ca->search);
 }
 
 /* An acknowledgement of `acked` packets outside of recovery: lets the window grow. */
@@ -50,12 +67,16 @@ static void @id@_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 		if (!acked)
 			return;
 	}
+	weir_search_end(&ca->ss, &ca->search);
 	weir_increase(tp, &ca->credit, OPT(sk, increase), acked);
 }
 
 /* A loss or a mark: returns the threshold, packets, to which the transport reduces the window. */
 static u32 @id@_ssthresh(struct sock *sk)
 {
+	struct @id@ *ca = inet_csk_ca(sk);
+
+	weir_search_end(&ca->ss, &ca->search);
 	return weir_decrease(tcp_sk(sk), OPT(sk, keep));
 }
 
@@ -65,13 +86,16 @@ static void @id@_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	struct @id@ *ca = inet_csk_ca(sk);
 
 	weir_ss_sample(sk, &ca->ss, sample->rtt_us);
+	weir_search_sample(sk, &ca->ss, &ca->search, sample->rtt_us);
 }
 
 /* The state of recovery changes; after a timeout the connection begins again. */
 static void @id@_set_state(struct sock *sk, u8 new_state)
 {
+	struct @id@ *ca = inet_csk_ca(sk);
+
 	if (new_state == TCP_CA_Loss)
-		@id@_init(sk);
+		@id@_reset(sk, ca);
 }
 
 #define @ID@_OPS(OP)                    \

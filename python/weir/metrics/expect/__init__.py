@@ -74,7 +74,11 @@ class Check:
     """Factor values that the check names: factor, value, and whether the check is undefined if no cell has the value.
     """
     selections: tuple[Mapping[str, str], ...]
-    """The metrics' braces: factors and values that one cell must have together."""
+    """The braces of each metric: factors and values that one cell must have together."""
+    chosen: Mapping[str, tuple[str, ...]]
+    """Factors after `for each`, with their values; without values, all of them count."""
+    each: bool
+    """Whether the check is made at every value of ``chosen``, instead of at some."""
     over: frozenset[str]
     """Factors that the check's functions range over."""
 
@@ -112,6 +116,7 @@ def parse_number(text: str, factors: Iterable[str] | None = None, phases: Iterab
 def _checked(text: str, node: Node, factors: Iterable[str] | None, phases: Iterable[str] | None) -> Check:
     named = _factors(node)
     found = references(node)
+    quantified = [part for part in walk(node) if isinstance(part, Quantified)]
     if factors is not None:
         _known(named, list(factors), "factor", text)
     if phases is not None:
@@ -124,7 +129,9 @@ def _checked(text: str, node: Node, factors: Iterable[str] | None, phases: Itera
         tuple(dict.fromkeys(name for name, _ in named)),
         tuple(dict.fromkeys(table for r in found for table in r.metric.tables)),
         tuple(_values(node)),
-        tuple(dict(r.factors) for r in found if r.factors),
+        tuple(dict(r.factors) for r in found),
+        {choice.factor: tuple(choice.values) for part in quantified for choice in part.choices},
+        all(part.kind == "each" for part in quantified),
         frozenset(name for part in walk(node) if isinstance(part, Call) for name in part.over),
     )
 
@@ -143,6 +150,8 @@ def _values(node: Node) -> Iterator[tuple[str, str, bool]]:
                 yield from ((name, option, False) for option in options)
             case Compare(left=Call(function="argmin" | "argmax", over=(name,)), right=Text(value=value)):
                 yield name, value, False
+            case Call(function="rank", over=(name,), parts=(_, Text(value=value))):
+                yield name, value, True
             case _:
                 pass
 
