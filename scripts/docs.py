@@ -79,6 +79,7 @@ def _explicit_controls() -> list[str]:
         if cc["queue"]:
             lines += ["", f"### `{cc['name']}`: {cc['title']}", "", f"{cc['source']}.", ""]
             lines += [f"Its bottleneck needs the queue [`{cc['queue']}`](elements.md#queues).", *_options(cc)]
+            lines += ["", f"[Flows that begin and stop, and their queue](response-functions.md#{cc['name']})"]
     return lines
 
 

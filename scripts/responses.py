@@ -44,6 +44,10 @@ EQUAL, UNEQUAL = (40, 40), (20, 100)
 """Round-trip times of both flows, ms."""
 SHARED_FROM_S, SHARED_TO_S = 20, 100
 """The time over which the goodput of two flows is compared."""
+STEPS = "steps"
+STEP_FLOWS, STEP_EVERY_S, STEP_S = 5, 4, 40
+STEP_BIN_MS = 200
+"""Flows of a control with explicit feedback: they begin one after the other, and stop so from the middle on."""
 _PAYLOAD = 1448
 _RATED = "rate:"
 _CHEAP = 1e-4
@@ -77,12 +81,23 @@ def controls() -> list[str]:
     return [str(one["name"]) for one in json.loads(_weir.cc_list())]
 
 
+def explicit() -> dict[str, str]:
+    """The controls that get explicit feedback, each with the queue that gives it."""
+    return {str(one["name"]): str(one["queue"]) for one in json.loads(_weir.cc_everywhere()) if one["queue"]}
+
+
+def everyone() -> list[str]:
+    """All controls that are measured."""
+    return [*controls(), *explicit()]
+
+
 def figures() -> list[Figure]:
     """All that is measured."""
     kinds = [f"{p:g}" for p in LOSS_RATES] + [_pair(EQUAL), _pair(UNEQUAL)]
     rated = [rated_kind(p) for p in RATED_LOSS_RATES]
     known = controls()
-    return list(itertools.product(known, kinds)) + [one for one in itertools.product(known, rated) if one[0] in RATED]
+    found = list(itertools.product(known, kinds)) + [one for one in itertools.product(known, rated) if one[0] in RATED]
+    return found + [(name, STEPS) for name in explicit()]
 
 
 def rated_kind(p: float) -> str:
@@ -91,8 +106,11 @@ def rated_kind(p: float) -> str:
 
 
 def measure(figure: Figure) -> Any:
-    """A mean window, packets, or ``None`` without one; the goodput of two flows by second, or of one, b/s."""
+    """A mean window, packets, or ``None`` without one; the goodput of two flows by second, or of one, b/s; or what
+    :func:`steps` finds."""
     name, kind = figure
+    if kind == STEPS:
+        return steps(_executed(_stepping(name)))
     if kind.startswith(_RATED):
         tables = _executed(_limited(name, float(kind.removeprefix(_RATED))))
         delivered = tables.column("goodput", "delivered_bytes")
@@ -177,6 +195,34 @@ def _sharing(name: str, rtts_ms: Sequence[int]) -> dict[str, Any]:
     }
 
 
+def _stepping(name: str) -> dict[str, Any]:
+    """Five flows that begin 4 s after each other and stop so from 24 s on, over 100 Mb/s and 80 ms."""
+    return {
+        "title": f"Flows of {name} begin and stop",
+        "seed": 1,
+        "topology": {
+            "dumbbell": {
+                "pairs": STEP_FLOWS,
+                "access": {"rate": "1Gbps", "queue": "10000packets"},
+                "bottleneck": {"rate": f"{RATE_BPS}bps", "queue": {explicit()[name]: {"size": "1bdp"}}},
+                "rtt": "80ms",
+            }
+        },
+        "transport": {"cc": name, "buffers": "16MB"},
+        "workload": [
+            {
+                "name": "flows",
+                "between": "pairs",
+                "kind": "bulk",
+                "start": {"every": f"{STEP_EVERY_S}s"},
+                "stop": {"every": f"{STEP_EVERY_S}s", "first": f"{STEP_S - 4 * STEP_EVERY_S}s"},
+            }
+        ],
+        "duration": f"{STEP_S}s",
+        "measure": {"tcp": "10s", "goodput": f"{STEP_BIN_MS}ms", "links": f"{STEP_BIN_MS}ms"},
+    }
+
+
 def _executed(document: Mapping[str, Any]) -> _Memory:
     plan = scenario.parse(yaml.safe_dump(dict(document), sort_keys=False)).cells()[0].plan()
     sink = _Memory()
@@ -203,6 +249,26 @@ def goodput(tables: _Memory) -> list[list[int]]:
     return [[int(value) for value in one] for one in series]
 
 
+def steps(tables: _Memory) -> dict[str, Any]:
+    """By interval the goodput of each flow, kb/s, and of the bottleneck the longest queue and what it sent, bytes.
+
+    And the packets that it dropped in all.
+    """
+    bins = STEP_S * 1000 // STEP_BIN_MS
+    rates = np.zeros((STEP_FLOWS, bins), np.int64)
+    place = tables.column("goodput", "time_ns") // (STEP_BIN_MS * 1_000_000) - 1
+    amount = tables.column("goodput", "delivered_bytes")
+    rates[tables.column("goodput", "flow"), place] = amount * 8 // STEP_BIN_MS
+    link, sent = tables.column("links", "link"), tables.column("links", "out_bytes")
+    forward = link == max(set(link.tolist()), key=lambda number: int(sent[link == number].sum()))
+    place = (tables.column("links", "time_ns") // (STEP_BIN_MS * 1_000_000) - 1)[forward]
+    queue, out = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
+    queue[place] = tables.column("links", "queue_max_bytes")[forward]
+    out[place] = sent[forward]
+    dropped = int(tables.column("links", "drop_packets")[forward].sum())
+    return {"goodput": rates.tolist(), "queue": queue.tolist(), "sent": out.tolist(), "dropped": dropped}
+
+
 def shares(series: Sequence[Sequence[int]]) -> list[float]:
     """The mean goodput of both flows over the time that is compared, b/s."""
     return [float(np.mean(one[SHARED_FROM_S:SHARED_TO_S])) for one in series]
@@ -219,7 +285,7 @@ def stored() -> dict[str, Any]:
 
 def drawn(seed: str, count: int = _SAMPLE) -> list[Figure]:
     """Some of the cheap figures, by ``seed``; half of them are windows."""
-    rates = [figure for figure in figures() if "," in figure[1] or figure[1].startswith(_RATED)]
+    rates = [figure for figure in figures() if "," in figure[1] or figure[1].startswith((_RATED, STEPS))]
     cheap = [figure for figure in figures() if figure not in rates and float(figure[1]) >= _CHEAP]
     dice = random.Random(seed)
     return dice.sample(cheap, count - count // 2) + dice.sample(rates, count // 2)
@@ -239,6 +305,8 @@ def differences(chosen: Sequence[Figure]) -> list[str]:
 def _short(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(f"{share / 1e6:.3f} Mb/s" for share in shares(value))
+    if isinstance(value, dict):
+        return f"{value['dropped']} packets dropped, {sum(value['sent'])} bytes sent"
     if isinstance(value, int):
         return f"{value / 1e6:.3f} Mb/s"
     return "no window" if value is None else f"{value} packets"
@@ -246,7 +314,7 @@ def _short(value: Any) -> str:
 
 def _measure_all(workers: int, known: Mapping[str, Mapping[str, Any]]) -> None:
     """Measures all figures but those that are ``known``."""
-    found: dict[str, dict[str, Any]] = {name: dict(known.get(name, {})) for name in controls()}
+    found: dict[str, dict[str, Any]] = {name: dict(known.get(name, {})) for name in everyone()}
     wanted = [(name, kind) for name, kind in figures() if kind not in found[name]]
     with ProcessPoolExecutor(workers) as pool:
         for (name, kind), value in zip(wanted, pool.map(measure, wanted), strict=True):

@@ -22,7 +22,13 @@ from responses import (
     SETTLING,
     SHARED_FROM_S,
     SHARED_TO_S,
+    STEP_BIN_MS,
+    STEP_EVERY_S,
+    STEP_FLOWS,
+    STEP_S,
+    STEPS,
     UNEQUAL,
+    explicit,
     rated_kind,
     shares,
 )
@@ -95,9 +101,11 @@ def page(found: Mapping[str, Any]) -> str:
         begin=SHARED_FROM_S,
         end=SHARED_TO_S,
     )
-    parts = {name: _Part(name, figures) for name, figures in found["figures"].items()}
+    told = explicit()
+    parts = {name: _Part(name, figures) for name, figures in found["figures"].items() if name not in told}
     text += "".join(part.row() for part in parts.values()) + _AFTER + _rated(found["figures"])
-    return text + "\n".join(part.section() for part in parts.values())
+    text += "\n".join(part.section() for part in parts.values())
+    return text + _STEPS_HEAD + "\n".join(_steps_section(name, found["figures"][name][STEPS]) for name in told)
 
 
 _RATED_HEAD = """\
@@ -136,6 +144,43 @@ def _rated(figures: Mapping[str, Any]) -> str:
     text += "".join("| " + " | ".join(row) + " |\n" for row in rows) + "\n"
     text += "".join(f"- Expected of `{name}`: {oracle.text}.\n" for name, oracle in RATED_ORACLES.items()) + "\n"
     return text + _RATED_AFTER
+
+
+_STEPS_HEAD = f"""
+## Controls with explicit feedback
+
+Routers tell flows of XCP and RCP what to send, so a loss rate says nothing about them. {STEP_FLOWS} flows begin
+{STEP_EVERY_S} s after each other and stop so from {STEP_S - 4 * STEP_EVERY_S} s on. They share {RATE_BPS / 1e6:g} Mb/s
+and 80 ms with a queue of one bandwidth-delay product. The pictures show the goodput of each flow, and the longest queue
+in each {STEP_BIN_MS} ms.
+
+"""
+_SETTLED_S = 1
+"""The last second before the next flow begins or stops."""
+
+
+def _steps_section(name: str, figure: Mapping[str, Any]) -> str:
+    rates, bins = figure["goodput"], 1000 // STEP_BIN_MS
+    sent = sum(figure["sent"][bins:]) * 8 / (STEP_S - 1)
+    indices = []
+    for number in range(1, STEP_S // STEP_EVERY_S + 1):
+        end = number * STEP_EVERY_S * bins
+        active = [sum(one[end - _SETTLED_S * bins : end]) for one in rates]
+        active = active[max(0, number - STEP_S // STEP_EVERY_S + 4) : min(number, STEP_FLOWS)]
+        indices.append(sum(active) ** 2 / (len(active) * sum(value * value for value in active)))
+    queue = [value / 1500 for value in figure["queue"]]
+    busy = 100 * sent / (RATE_BPS * 1500 / 1538)
+    return (
+        f"### `{name}`\n\n![Goodput of five flows of {name} that begin and stop; queue of the bottleneck]"
+        f"(response-functions/{name}.svg)\n\n"
+        f"The link sends {busy:.1f} % of what it can, from the first second on. The longest queue has {max(queue):.0f} "
+        f"packets, and {sum(queue) / len(queue):.1f} in the mean of intervals; there is room for {_STEP_LIMIT:.0f}. "
+        f"{figure['dropped']} packets are dropped. In the second before the next flow begins or stops, Jain's index of "
+        f"the active flows is {min(indices):.3f} or more.\n"
+    )
+
+
+_STEP_LIMIT = RATE_BPS * 0.08 / 8 / 1538
 
 
 class _Part:
@@ -223,16 +268,74 @@ def write_pictures(found: Mapping[str, Any]) -> None:
 
 
 def picture(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The picture of a control."""
+    if STEPS in figures:
+        return _framed([_step_rates(figures[STEPS]), _step_queue(figures[STEPS])])
+    return _framed(_panels(name, figures))
+
+
+def _step_rates(figure: Mapping[str, Any]) -> dict[str, Any]:
+    rows = [
+        {"time": (place + 1) * STEP_BIN_MS / 1000, "goodput": round(value / 1e3, 2), "flow": str(number)}
+        for number, one in enumerate(figure["goodput"])
+        for place, value in enumerate(one)
+        if value
+    ]
+    colours = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"]
+    return {
+        "title": "Goodput of each flow",
+        "width": 1.5 * _WIDTH,
+        "height": _HEIGHT,
+        "encoding": {
+            "x": _STEP_TIME,
+            "y": {"field": "goodput", "type": "quantitative", "title": "Goodput (Mb/s)",
+                  "scale": {"domain": [0, RATE_BPS / 1e6]}, "axis": {"tickCount": 5}},
+            "color": {"field": "flow", "type": "nominal", "legend": None,
+                      "scale": {"domain": [str(n) for n in range(STEP_FLOWS)], "range": colours}},
+        },
+        "layer": [_layer(rows, {"type": "line", "strokeWidth": 1.3, "clip": True})],
+    }  # fmt: skip
+
+
+def _step_queue(figure: Mapping[str, Any]) -> dict[str, Any]:
+    rows = [
+        {"time": (place + 1) * STEP_BIN_MS / 1000, "queue": round(value / 1500, 1)}
+        for place, value in enumerate(figure["queue"])
+    ]
+    return {
+        "title": "Longest queue",
+        "width": 1.5 * _WIDTH,
+        "height": _HEIGHT,
+        "encoding": {
+            "x": _STEP_TIME,
+            "y": {"field": "queue", "type": "quantitative", "title": "Queue (packets)", "axis": {"tickCount": 5}},
+        },
+        "layer": [_layer(rows, {"type": "line", "strokeWidth": 1.3, "color": _POINTS, "clip": True})],
+    }
+
+
+_STEP_TIME = {
+    "field": "time",
+    "type": "quantitative",
+    "title": "Time (s)",
+    "scale": {"nice": False, "domain": [0, STEP_S]},
+}
+
+
+def _panels(name: str, figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Three panels: the response function, and the goodput of two flows at equal and different round-trip times.
 
     A control without a window to measure has its goodput by loss rate instead of the first.
     """
     has_window = any(figures[f"{p:g}"] for p in LOSS_RATES)
-    panels = [
+    return [
         _response(name, figures) if has_window or name not in RATED else _by_loss(name, figures),
         _goodput(figures[",".join(map(str, EQUAL))], [f"{rtt} ms" for rtt in EQUAL]),
         _goodput(figures[",".join(map(str, UNEQUAL))], [f"{rtt} ms" for rtt in UNEQUAL]),
     ]
+
+
+def _framed(panels: list[dict[str, Any]]) -> dict[str, Any]:
     config = theme.config(theme.PAPER)
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",

@@ -49,10 +49,10 @@ _SLOW_START = """
 title: The end of slow start
 seed: 1
 topology:
-  dumbbell: {pairs: 1, access: {rate: 1Gbps}, bottleneck: {rate: 100Mbps, queue: 4bdp}, rtt: 60ms}
-transport: {cc: {name: ./mine.c, hystart: 0}}
+  dumbbell: {pairs: 1, access: {rate: 1Gbps}, bottleneck: {rate: 50Mbps, queue: 8bdp}, rtt: 60ms}
+transport: {cc: {name: ./mine.c, hystart: 0}, buffers: 64MB}
 workload:
-  - {name: flow, between: pairs, kind: bulk, until: 3s}
+  - {name: flow, between: pairs, kind: bulk, until: 2s}
 sweep:
   transport.cc.hystart: [0, 3]
 """

@@ -12,7 +12,7 @@ from shared import ROOT
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import responses
-from responses_oracles import ORACLES
+from responses_oracles import ORACLES, RATED_ORACLES
 
 FIGURES = responses.stored()["figures"]
 
@@ -42,7 +42,7 @@ leaves out, costs most where cycles are short. Controls without a tight closed f
 
 
 def test_every_control_is_measured() -> None:
-    assert list(FIGURES) == responses.controls()
+    assert list(FIGURES) == responses.everyone()
 
 
 def test_stored_figures_come_out_again() -> None:
@@ -70,3 +70,30 @@ def test_equal_flows_of_a_fair_control_share_equally() -> None:
     for name in ("reno", "cubic", "dctcp"):
         first, second = responses.shares(FIGURES[name]["40,40"])
         assert 0.4 < first / (first + second) < 0.6
+
+
+@pytest.mark.parametrize("name", RATED_ORACLES)
+def test_goodput_by_loss_rate_is_what_the_losses_leave(name: str) -> None:
+    oracle = RATED_ORACLES[name]
+    full = responses.RATE_BPS * 1448 / 1538
+    for p in responses.RATED_LOSS_RATES:
+        if p <= min(oracle.most, 0.05):
+            found = FIGURES[name][responses.rated_kind(p)]
+            assert 0.9 < found / (full * oracle.share(p)) <= 1, f"{found} at {p}"
+
+
+def test_bbr_outlives_losses_that_cubic_does_not() -> None:
+    bbr, cubic = (FIGURES[name][responses.rated_kind(1e-2)] for name in ("bbr", "cubic"))
+    assert bbr > 10 * cubic
+
+
+@pytest.mark.parametrize("name", ["xcp", "rcp"])
+def test_flows_with_explicit_feedback_share_and_drop_nothing(name: str) -> None:
+    found = FIGURES[name][responses.STEPS]
+    assert found["dropped"] == 0
+    bins = 1000 // responses.STEP_BIN_MS
+    alone, all_five = (
+        [sum(one[second * bins : (second + 1) * bins]) / bins / 1e3 for one in found["goodput"]] for second in (3, 23)
+    )
+    assert alone[0] > 85
+    assert all_five == pytest.approx([18.8] * 5, rel=0.12)

@@ -79,8 +79,10 @@ class Hosts(Method):
 
     @property
     def tables(self) -> frozenset[str]:  # type: ignore[override]
-        """Those of links and one-way delays only where the network is weir's."""
-        return TABLES - ({"classes"} if self._is_emulated() else {"links", "classes", "delays", "delay_bins"})
+        """Those of links and one-way delays only where the network is weir's; of probes, those of TFRC."""
+        return (TABLES | {"probes"}) - (
+            {"classes"} if self._is_emulated() else {"links", "classes", "delays", "delay_bins"}
+        )
 
     def _is_emulated(self) -> bool:
         with contextlib.suppress(InventoryError, MethodError):
