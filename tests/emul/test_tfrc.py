@@ -56,9 +56,9 @@ def _shown(cell: Path, probe: str) -> pl.Series:
 @needs_emul()
 def test_the_rate_is_that_of_the_simulator(cells: dict[str, Path]) -> None:
     sim, emul = (_steady_bps(cells[method]) for method in ("sim", "emul"))
-    # At 1 % and 50 ms the equation gives 2.6 Mb/s. The losses of 10 s, some 25 events, are drawn by each for itself.
+    # At 1 % and 50 ms the equation gives 2.6 Mb/s. Both draw the same losses; a busy machine sends late.
     assert 1.5e6 < sim < 4.5e6
-    assert 0.6 < emul / sim < 1.6, f"{emul:.0f} b/s by emul, {sim:.0f} b/s by sim"
+    assert 0.8 < emul / sim < 1.2, f"{emul:.0f} b/s by emul, {sim:.0f} b/s by sim"
 
 
 @needs_emul()
