@@ -127,9 +127,9 @@ class RatedOracle:
 RATED_ORACLES: Mapping[str, RatedOracle] = {
     "bbr": RatedOracle(
         lambda p: 1 - p,
-        0.15,
+        0.05,
         "what random losses leave of the rate, 1 - p, as long as a probe at 5/4 of the estimate still delivers more "
-        "than the estimate: (1 - p) 5/4 > 1, so p < 20 % (Cardwell et al. 2016, figure 8, which has it up to 15 %)",
+        "than the estimate: (1 - p) 5/4 > 1, so p < 20 % (Cardwell et al. 2016, figure 8, which meets it up to 5 %)",
     ),
     "bbr3": RatedOracle(
         lambda p: 1 - p,

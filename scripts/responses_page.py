@@ -123,8 +123,9 @@ _PAYLOAD_SHARE = 1448 / (1448 + 52 + 38)
 
 _RATED_AFTER = """\
 The paper's figure has BBR close to 1 - p up to 5 % and not far below it up to 15 %, and CUBIC at a tenth of that from
-0.1 % on. Above 20 % no probe of BBR finds more than the estimate, so the estimate falls from one probe to the next.
-`bbr3` bounds the flight once more than 2 % of a round trip's packets are lost while it probes for bandwidth.
+0.1 % on. Here BBR has two thirds of it at 10 % and stalls at 15 %. Linux's own does the same today: `linux:bbr` in the
+lab, over the same path, has 85.9 Mb/s at 5 %, 47.8 at 10 % and 1.3 at 15 %. `bbr3` bounds the flight once more than 2 %
+of a round trip's packets are lost while it probes for bandwidth.
 
 """
 
@@ -149,7 +150,7 @@ def _rated(figures: Mapping[str, Any]) -> str:
 _STEPS_HEAD = f"""
 ## Controls with explicit feedback
 
-Routers tell flows of XCP and RCP what to send, so a loss rate says nothing about them. {STEP_FLOWS} flows begin
+Routers tell flows of XCP and RCP what to send, so a loss rate says nothing about them. Five flows begin
 {STEP_EVERY_S} s after each other and stop so from {STEP_S - 4 * STEP_EVERY_S} s on. They share {RATE_BPS / 1e6:g} Mb/s
 and 80 ms with a queue of one bandwidth-delay product. The pictures show the goodput of each flow, and the longest queue
 in each {STEP_BIN_MS} ms.

@@ -275,11 +275,13 @@ impl Report {
     }
 }
 
+/// A value; of a name, its first eight characters.
 fn integer(bytes: &[u8]) -> u64 {
     if bytes.iter().all(|&byte| byte == 0xff) {
         return NULL;
     }
     let mut whole = [0; 8];
+    let bytes = &bytes[..bytes.len().min(whole.len())];
     whole[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(whole)
 }
