@@ -6,8 +6,8 @@ use proptest::sample::select;
 use weir_elements::{DrrClass, Members, PrioClass, WfqClass, WrrClass};
 use weir_plan::{
     Ack, Cbr, Change, ChangeKind, CodelParams, CodelQueue, Delay, DroptailQueue, DrrQueue, Flow, FqCodelQueue, FqQueue,
-    Limit, Link, Loss, Mark, Measure, Node, NodeKind, PieQueue, Plan, PoliceQueue, PrioQueue, Queue, RedCurve, RedQueue, Role,
-    Source, Stack, TbfQueue, Tcp, Tfrc, Transfer, Transport, Udp, WfqQueue, WrrQueue,
+    Limit, Link, Loss, Mark, Measure, Node, NodeKind, PieQueue, Plan, PoliceQueue, PrioQueue, Queue, RedCurve,
+    RedQueue, Role, Source, Stack, TbfQueue, Tcp, Tfrc, Transfer, Transport, Udp, WfqQueue, WrrQueue,
 };
 
 use crate::common::MS;
