@@ -48,6 +48,33 @@ def test_classes_that_are_not_named_keep_their_shares(queue: str, change: str, s
     assert made["changes"] == [{"at_ns": 2_000_000_000, "link": 0, "change": {"kind": "shares", "shares": shares}}]
 
 
+HTB = "{htb: {classes: {af: {dscp: af11, rate: 14Mbps, queue: 9packets}, be: {rate: 6Mbps, queue: 9packets}}}}"
+ETS = "{{ets: {{classes: {{af: {{dscp: af11, {af}queue: 9packets}}, be: {{quantum: 2kB, queue: 9packets}}}}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("queue", "shares"),
+    [
+        (WRR, [700_000, 300_000]),
+        (DRR, [700_000, 300_000]),
+        (ETS.format(af="quantum: 6kB, "), [750_000, 250_000]),
+        (ETS.format(af="strict: true, "), [None, None]),
+        (HTB, [None, None]),
+    ],
+)
+def test_weights_and_quanta_guarantee_shares(queue: str, shares: list[int | None]) -> None:
+    made = typed(plan(queue, "rate: 20Mbps"))
+    assert [share for _, share in queue_classes(made.links[0].queue)] == shares
+
+
+def test_changed_quanta_guarantee_other_shares() -> None:
+    made = typed(plan(DRR, "quanta: {af: 3kB}"))
+    assert [[share for _, share in queue_classes(queue)] for _, queue in queue_changes(made, 0)] == [
+        [700_000, 300_000],
+        [500_000, 500_000],
+    ]
+
+
 def test_a_second_change_starts_from_the_first() -> None:
     text = _DOCUMENT.format(queue=WRR, change="weights: {af: 20%}")
     text = text.replace("measure:", "  - {at: 3s, link: bottleneck, weights: {be: 80%}}\nmeasure:")

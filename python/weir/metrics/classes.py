@@ -82,7 +82,7 @@ def class_share(window: Window, *, class_: str) -> Series:
 @metric(
     "class.efficiency",
     symbol="QEF_c(t)",
-    formula="share of the link transmitted for the class / share that its weight guarantees",
+    formula="share of the link transmitted for the class / share that its weight or quantum guarantees",
     unit="1",
     bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
@@ -93,7 +93,10 @@ def class_share(window: Window, *, class_: str) -> Series:
     params=(_CLASS,),
 )
 def class_efficiency(window: Window, *, class_: str) -> Series:
-    """QoS efficiency factor on the wire: 1 if a class uses what its weight guarantees, above 1 if it uses more.
+    """QoS efficiency factor on the wire: 1 if a class uses what it is guaranteed, above 1 if it uses more.
+
+    A weight guarantees its part of the link (``wrr``, ``wfq``), a quantum its part of a round (``drr``, and ``ets``
+    without strict classes).
 
     ``qef`` says the same of what receivers got: it leaves out retransmissions, and packets that are lost behind the
     queue. Raises MetricError if the scheduler guarantees the class no share.

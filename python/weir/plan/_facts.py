@@ -158,7 +158,8 @@ def queue_classes(queue: Queue) -> tuple[tuple[str, int | None], ...]:
     """The classes of a scheduler in the order of table ``classes``: name, and guaranteed share of the link.
 
     A class whose queue is a scheduler too is replaced by that one's classes: ``outer.inner``. Shares are parts of a
-    million; ``None``: the scheduler guarantees no share. Empty for a queue without classes.
+    million, by weight or, among classes that take turns, by quantum; ``None``: the scheduler guarantees no share.
+    Empty for a queue without classes.
     """
     if own := _own_classes().get(kind_of(queue)):
         return tuple((name, None) for name in own)
@@ -166,8 +167,11 @@ def queue_classes(queue: Queue) -> tuple[tuple[str, int | None], ...]:
     if inside is not None:
         return queue_classes(inside)  # a shaper has the classes of the queue inside
     found: list[tuple[str, int | None]] = []
+    round_bytes = _round_bytes(queue)
     for one in getattr(queue, "classes", ()):
         weight: int | None = getattr(one, "weight_ppm", None)
+        if round_bytes:
+            weight = 1_000_000 * one.quantum_bytes // round_bytes
         inner = queue_classes(one.queue)
         if not inner:
             found.append((one.name, weight))
@@ -175,6 +179,17 @@ def queue_classes(queue: Queue) -> tuple[tuple[str, int | None], ...]:
             share = None if weight is None or part is None else weight * part // 1_000_000
             found.append((f"{one.name}.{name}", share))
     return tuple(found)
+
+
+def _round_bytes(queue: Queue) -> int:
+    """What the classes of a queue send in a round, if all of them do nothing but take turns; else 0."""
+    classes = getattr(queue, "classes", ())
+    return sum(one.quantum_bytes for one in classes) if all(_takes_turns(one) for one in classes) else 0
+
+
+def _takes_turns(one: Struct) -> bool:
+    """Whether a class has a quantum, and neither a rate nor strict priority beside it."""
+    return hasattr(one, "quantum_bytes") and not hasattr(one, "rate_bps") and not getattr(one, "strict", False)
 
 
 def queue_changes(plan: Plan, link: int) -> tuple[tuple[int, Queue], ...]:
