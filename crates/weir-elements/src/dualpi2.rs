@@ -8,8 +8,8 @@
 //! in the L queue is not marked by the ramp.
 //!
 //! *Scheduler* (section 4.2.2). While both queues have packets, the C queue has a share of the link, `classic`, by a
-//! credit in bytes as in Linux' `sch_dualpi2`: it changes only while both have packets, and an idle link resets it in favour of
-//! the L queue (appendix A.1). The L queue has the rest and comes first. RFC 9332 advises a small share, such as 1/16; the default
+//! credit in bytes as in Linux' `sch_dualpi2`: it changes only while both have packets, a dropped packet does not change it, and
+//! an idle link resets it in favour of the L queue (appendix A.1). The L queue has the rest and comes first. RFC 9332 advises a small share, such as 1/16; the default
 //! of 10 % is Linux'. With `shift`, the scheduler is
 //! a time-shifted FIFO instead: the L queue is served unless the first C packet has waited by `shift` longer.
 //!
@@ -298,18 +298,18 @@ impl<P: Packet> DualPi2<P> {
         }
     }
 
-    /// Removes the first packet of a queue, and accounts for the share of the C queue while both have packets.
-    fn take(&mut self, class: usize) -> Option<Entry<P>> {
+    /// Removes the first packet of a queue. Also returns by how much its transmission changes the credit.
+    fn take(&mut self, class: usize) -> Option<(Entry<P>, i64)> {
         let both = self.queues.iter().all(|queue| queue.packets() > 0);
         let entry = self.queues[class].pop()?;
         let share = i64::from(self.plan.classic_ppm);
         let bytes = i64::from(entry.bytes);
-        self.credit = match (both, class) {
-            (false, _) => self.credit,
-            (true, L4S) => self.credit + bytes * share,
-            (true, _) => self.credit - bytes * (i64::from(WHOLE_PPM) - share),
+        let change = match (both, class) {
+            (false, _) => 0,
+            (true, L4S) => bytes * share,
+            (true, _) => -bytes * (i64::from(WHOLE_PPM) - share),
         };
-        Some(entry)
+        Some((entry, change))
     }
 
     /// The probability of the L queue's ramp for a packet that has waited for `sojourn` before `behind` others.
@@ -366,7 +366,7 @@ impl<P: Packet + Send> Qdisc<P> for DualPi2<P> {
                 self.credit = self.idle_credit;
                 return None;
             };
-            let mut entry = self.take(class)?;
+            let (mut entry, change) = self.take(class)?;
             let sojourn = now.since(entry.since);
             match self.decide(class, sojourn, entry.packet.ecn_capable(), spared) {
                 Fate::Drop => {
@@ -380,6 +380,7 @@ impl<P: Packet + Send> Qdisc<P> for DualPi2<P> {
                 }
                 Fate::Pass => {}
             }
+            self.credit += change;
             self.counters.left(entry.bytes);
             return Some(Dequeued { packet: entry.packet, sojourn, class: class as u32 });
         }

@@ -216,6 +216,18 @@ fn the_credit_outlives_an_empty_queue_but_not_an_idle_link() {
 }
 
 /// Appendix A.1: the controller spares both queues while less than two full packets wait.
+/// Linux adds the change after the drops of `dualpi2_qdisc_dequeue`.
+#[test]
+fn a_dropped_packet_does_not_use_the_credit() {
+    let mut queue = pinned(&plan(), 0.4);
+    queue.classic = Recurrence(0.9);
+    queue.credit = 1;
+    offer(&mut queue, 0, [not_ect(1), not_ect(2), not_ect(3), ect1(4), ect1(5)]);
+    let (left, dropped) = take(&mut queue, 0, 2);
+    assert_eq!((ids(&left), dropped), (vec![2, 4], vec![1]), "the second one has the turn of the first");
+    assert_eq!(queue.credit, 1 - 1500 * 900_000 + 1500 * 100_000);
+}
+
 #[test]
 fn the_coupling_spares_the_last_packet() {
     let mut queue = pinned(&plan(), 0.6);
