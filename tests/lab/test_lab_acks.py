@@ -107,3 +107,22 @@ def test_recording_changes_nothing_and_repeats(kernel: Kernel, tmp_path: Path) -
 def test_other_links_than_the_kernels_are_refused(kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(MethodError, match=r"measure\.acks: the lab records acknowledgements with the kernel's links"):
         execute("lab", plan(tmp_path, "duration=3s", "methods.lab.links=emulator"))
+
+
+def test_a_receiver_that_reads_a_megabyte_acknowledges_meanwhile(kernel: Kernel, tmp_path: Path) -> None:
+    """At 1 Gb/s, 200 us without an acknowledgement would be 16 packets, more than the queue holds."""
+    fast = plan(
+        tmp_path,
+        "topology.dumbbell.pairs=1",
+        "topology.dumbbell.access={rate: 10Gbps, queue: 10000packets}",
+        "topology.dumbbell.bottleneck={rate: 1Gbps, queue: 100packets}",
+        "topology.dumbbell.rtt=1ms",
+        "transport.buffers=256MB",
+        "duration=1s",
+    )
+    rows = acks(execute("lab", fast)[0])
+    late = rows.filter((pl.col("kind") == 0) & pl.col("time_ns").is_between(200_000_000, 1_000_000_000))
+    gaps = late["time_ns"].cast(pl.Int64).diff().drop_nulls()
+    assert len(gaps) > 20_000
+    # A delayed acknowledgement comes each 24 us.
+    assert gaps.max() < 60_000
