@@ -118,6 +118,7 @@ def test_a_receiver_that_reads_a_megabyte_acknowledges_meanwhile(kernel: Kernel,
         "topology.dumbbell.bottleneck={rate: 1Gbps, queue: 100packets}",
         "topology.dumbbell.rtt=1ms",
         "transport.buffers=256MB",
+        "transport.cc={name: constant, window: 150}",
         "duration=1s",
     )
     rows = acks(execute("lab", fast)[0])
