@@ -231,6 +231,29 @@ def test_check_is_content_with_a_good_scenario(weir: Weir, here: Path) -> None:
     assert weir("check", "two.yaml", "-q").out == ""
 
 
+def test_what_no_method_can_execute_is_an_error_of_check(weir: Weir, here: Path) -> None:
+    path = write(here)
+    text = path.read_text(encoding="utf-8").replace("[reno, cubic]", "[reno, xcp]")
+    (here / "bad.yaml").write_text(text, encoding="utf-8")
+    checked = weir("check", "bad.yaml", "-q")
+    assert checked.code == 2, checked
+    (line,) = checked.out.splitlines()
+    assert line.startswith(
+        "bad.yaml:1:1: cc = xcp: no method can execute this: sim: flow elephants[0]: cc: xcp does what "
+    )
+    assert "lab, emul: cc: xcp: routers tell it what to do, by a header that no kernel has" in line
+
+
+def test_what_no_kernel_has_is_refused_before_the_run(weir: Weir, here: Path) -> None:
+    path = write(here)
+    text = path.read_text(encoding="utf-8").replace("workload:", "transport: {jump_start: true}\nworkload:")
+    path.write_text(text, encoding="utf-8")
+    ran = weir("run", "two.yaml", "--method", "emul")
+    assert ran.code == 2, ran
+    assert "jump_start (elephants[0], elephants[1]): no kernel has Jump Start" in ran.err
+    assert not (here / "runs/two").exists()
+
+
 def test_plan_shows_cells_and_prints_valid_plans(weir: Weir, here: Path) -> None:
     write(here)
     ran = weir("plan", "two.yaml")

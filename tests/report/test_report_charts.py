@@ -104,7 +104,7 @@ def test_a_numeric_factor_is_the_axis_and_a_name_the_colour(grid: Path) -> None:
     assert item["csv"]["x"] == "rtt (ms)"
     assert set(rows["series"]) == {"reno", "bic", "cubic", "highspeed", "htcp", "scalable"}
     assert list(dict.fromkeys(rows["panel"])) == ["all"]
-    assert "Drawn: all. Not drawn, because all curves are the same there: five (" in item["notes"][0]
+    assert "Drawn: all. Not drawn, because all curves are nearly the same there: five (" in item["notes"][0]
     known = open_run(grid).metrics("goodput.mean@all", where={"cc": "bic", "rtt": "50ms"}).row(0, named=True)
     drawn = rows.filter(series="bic", x=50, panel="all").row(0, named=True)
     for here, there in (("value", "value"), ("low", "ci_low"), ("high", "ci_high")):

@@ -79,7 +79,7 @@ def test_a_packet_with_its_headers_fits_the_path(own: str) -> None:
     plan = plan_of(workload(f"name: x, kind: bulk, between: pairs, transport: {{{own}}}"))
     found = typed(plan).flows[0].transport
     assert packet_bytes(found) == payload_bytes(found) + header_bytes(found) <= 1500
-    assert get("sim").obstacle(plan) == "flow x[0]: its transport is one of a real kernel: --method lab or emul"
+    assert get("sim").obstacle(plan) == "flow x[0]: its transport is one of a real kernel: --method lab, emul or hosts"
 
 
 @pytest.mark.parametrize(

@@ -188,3 +188,12 @@ def test_a_bad_file_is_named_with_the_place_in_it(tmp_path: Path, content: str |
     scenario.write_text(star(words))
     with pytest.raises(ScenarioError, match=re.escape(said)):
         load(scenario)
+
+
+def test_weights_in_a_file_may_be_of_ports_that_are_not_used(tmp_path: Path) -> None:
+    (tmp_path / "switch.yaml").write_text("arbiter: {weighted: {weights: {h0: 3, h3: 2}}}\nmemory: 9kB\n")
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(star("./switch.yaml"))
+    (cell,) = load(scenario).cells()
+    (made,) = [node["switch"] for node in cell.plan()["nodes"] if "switch" in node]
+    assert [weight["weight"] for weight in made["arbiter"]["weights"]] == [3]

@@ -78,7 +78,7 @@ impl Application {
                 Err(SimError::Unsupported(text))
             }
             (_, Transport::Mptcp(_) | Transport::Sctp(_)) => {
-                let text = format!("flow {}: its transport is one of a real kernel: --method lab or emul", flow.name);
+                let text = format!("flow {}: its transport is one of a real kernel: --method lab, emul or hosts", flow.name);
                 Err(SimError::Unsupported(text))
             }
             (Source::Command(_), _) => {

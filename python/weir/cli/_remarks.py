@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weir.cli._common import console
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from weir.methods import Method
     from weir.scenario import Cell
 
-__all__ = ["print_remarks", "remarks"]
+__all__ = ["Said", "print_remarks", "said"]
 
 _MAX_CELLS = 50
 """Maximum number of cells examined; of more, a regular selection."""
@@ -19,8 +20,18 @@ _MAX_WORK = 50_000
 """Maximum work of compiling them (``weir.scenario.Cell.weighed``); the cell that exceeds it is the last."""
 
 
-def remarks(cells: Sequence[Cell]) -> Iterator[str]:
-    """The methods' remarks on ``cells``, each once; holds one plan at a time.
+@dataclass
+class Said:
+    """What the methods say of a scenario before it is executed."""
+
+    notes: list[str]
+    """Their remarks, each once."""
+    unfit: list[str]
+    """What no method can execute, with the reasons, each once."""
+
+
+def said(cells: Sequence[Cell]) -> Said:
+    """What the methods say of ``cells``; holds one plan at a time.
 
     Raises:
         ScenarioError: a cell has no plan.
@@ -30,24 +41,44 @@ def remarks(cells: Sequence[Cell]) -> Iterator[str]:
     # A method that cannot be loaded has no remarks.
     known = [(name, method) for name in methods.names() if (method := methods.registered(name)) is not None]
     found: dict[str, dict[str, None]] = {name: {} for name, _ in known}
+    unfit: dict[str, str] = {}
     left = _MAX_WORK
     for cell in cells[:: -(-len(cells) // _MAX_CELLS) or 1]:
-        left -= _look(cell, known, found)
+        plan, work = cell.weighed()
+        _look(plan, known, found)
+        if (why := _unfit(plan, known)) is not None:
+            unfit.setdefault(why, _called(cell))
+        left -= work
         if left < 0:
             break
-    for name, texts in found.items():
-        yield from (f"method {name}: {text}" for text in texts)
+    notes = [f"method {name}: {text}" for name, texts in found.items() for text in texts]
+    return Said(notes, [f"{where}no method can execute this: {why}" for why, where in unfit.items()])
 
 
-def _look(cell: Cell, known: Sequence[tuple[str, Method]], found: Mapping[str, dict[str, None]]) -> int:
-    """Adds the methods' remarks on ``cell`` to ``found``; returns the work of compiling the cell."""
+def _called(cell: Cell) -> str:
+    factors = ", ".join(f"{name} = {value}" for name, value in cell.factors.items())
+    return f"{factors}: " if factors else ""
+
+
+def _unfit(plan: Mapping[str, Any], known: Sequence[tuple[str, Method]]) -> str | None:
+    """Why no method can execute ``plan``; ``None`` if one can. One with an inventory can no more than the others."""
+    reasons: dict[str, list[str]] = {}
+    for name, method in known:
+        if method.takes_inventory:
+            continue
+        if (why := method.unfit(plan)) is None:
+            return None
+        reasons.setdefault(why, []).append(name)
+    return "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items()) or None
+
+
+def _look(plan: Mapping[str, Any], known: Sequence[tuple[str, Method]], found: Mapping[str, dict[str, None]]) -> None:
+    """Adds the methods' remarks on ``plan`` to ``found``."""
     from weir.engine import estimate
 
-    plan, work = cell.weighed()
-    packets = estimate(plan).packets
+    packets = estimate(dict(plan)).packets
     for name, method in known:
         found[name].update(dict.fromkeys(_remarks(method, plan, packets)))
-    return work
 
 
 def _remarks(method: Method, plan: Mapping[str, Any], packets: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ import click
 from weir.cli import _errors
 from weir.cli._common import emit_json, examples, json_option, plural, say
 from weir.cli._on import inventory_of, on_option, outlook, placings_json, show_placings
-from weir.cli._remarks import remarks
+from weir.cli._remarks import Said, said
 from weir.cli._scenarios import complete_scenario, locate, print_problems
 
 if TYPE_CHECKING:
@@ -90,11 +90,12 @@ def _check(file: Path, on: Path | None, *, quiet: bool) -> _Checked:
         loaded = scenario.load(file)
         found = None if on is None else outlook(loaded, on)
         problems = [*loaded.problems, *(() if found is None else found.problems)]
+        large = loaded.heaviest > _MAX_WORK
+        left_out = "the methods' remarks are left out, because a cell is very large"
+        heard = Said([left_out], []) if large else said(loaded.cells())
+        problems += [scenario.Problem(str(file), 1, 1, text, "error") for text in heard.unfit]
         if not quiet:
-            large = loaded.heaviest > _MAX_WORK
-            left_out = "the methods' remarks are left out, because a cell is very large"
-            said = [left_out] if large else remarks(loaded.cells())
-            problems += [scenario.Problem(str(file), 1, 1, text, "info") for text in said]
+            problems += [scenario.Problem(str(file), 1, 1, text, "info") for text in heard.notes]
     except scenario.ScenarioError as error:
         return _Checked(str(file), error.problems)
     return _Checked(str(file), problems, found)

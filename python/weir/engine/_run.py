@@ -187,14 +187,13 @@ def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job
     """Raises UnfitMethodError if the method cannot execute one of the jobs at its place; checks each value of a factor
     once.
 
-    A method with a real clock is asked whether this machine can carry the plan instead, and may be forced; one on other
+    A method with a real clock is asked later whether this machine can carry the plan, and may be forced; one on other
     machines cannot be asked that.
     """
-    if method.clock == "real" and not method.takes_inventory:
-        return
+    ask = method.obstacle if method.clock == "virtual" or method.takes_inventory else method.unfit
     for job in _each_value_once(jobs):
         plan = job.cell.plan()
-        why = method.obstacle(plan) or place.obstacle(method, plan)
+        why = ask(plan) or place.obstacle(method, plan)
         if why is not None:
             raise methods.UnfitMethodError(f"method {name!r} cannot execute {_called(job, jobs)}: {why}")
 

@@ -157,6 +157,12 @@ class Method(abc.ABC):
         """Why it cannot execute ``plan`` on a machine that meets its requirements; ``None`` if it can."""
         return None
 
+    def unfit(self, plan: Plan) -> str | None:
+        """Why no machine can execute ``plan`` by it, whatever its size; ``None`` if one can, or if only a machine could
+        tell.
+        """
+        return self.obstacle(plan) if self.clock == "virtual" else None
+
     def untried(self, plan: Plan) -> str | None:
         """The part of ``plan`` whose feasibility only an execution can show, without an obstacle; for people."""
         return None

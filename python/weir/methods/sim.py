@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from weir import cc, control
 from weir.methods import INSIDE, TABLES, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods._served import Served
-from weir.plan import TcpTransport, Transport, with_transports
+from weir.plan import TcpTransport, Transport, kind_of, with_transports
 from weir.run.columns import rows
 
 __all__ = ["Sim"]
@@ -23,6 +23,8 @@ _MIN_STEP_NS = 1_000_000
 _WALL_STEP_S = 0.2
 """Wall time between two drains of the tables and progress reports; does not affect results."""
 _START_S = 0.3
+_FEW = 3
+"""Maximum number of flows named."""
 _PACKETS_PER_S = 1e7
 """Data packets that one processor simulates per second: the middle of the plans of docs/speed.md, 3 to 17 million."""
 
@@ -56,6 +58,23 @@ class Sim(Method):
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
         """See :meth:`weir.methods.Method.foreseen_s`."""
         return _START_S + packets / _PACKETS_PER_S
+
+    def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
+        """See :meth:`weir.methods.Method.remarks`."""
+        typed = plan_of(plan)
+        refused = [
+            flow.name
+            for flow in typed.flows
+            if isinstance(flow.transport, TcpTransport)
+            and flow.transport.quick_start_bps
+            and not any(kind_of(typed.links[link].queue) == "quickstart" for link in flow.path)
+        ]
+        if refused:
+            few = ", ".join(refused[:_FEW]) + (", ..." if len(refused) > _FEW else "")
+            yield (
+                f"quick_start ({few}): no router of the path has `queue: quickstart`, so that the request is refused, "
+                "and slow start begins"
+            )
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""

@@ -44,7 +44,9 @@ def switch_plan(net: Network, number: int, log: Log) -> dict[str, Any]:
     if switch.resume is not None:
         plan["resume_bytes"] = switch.resume
     if switch.arbiter is not None:
-        plan["arbiter"] = _arbiter(switch.arbiter, net, number, log)
+        plan["arbiter"] = _arbiter(
+            switch.arbiter, net, number, log, in_file=switch.arbiter.mark.file != switch.mark.file
+        )
     _check_room(plan, switch, [link for link in net.links if link.start == number], log)
     if switch.forwarding == "cut_through":
         _check_cut_through(net, number, log)
@@ -83,9 +85,9 @@ def _check_room(plan: dict[str, Any], switch: lang.Switch, outputs: Sequence[Lin
         raise log.error(switch.at("resume"), f"{text}; it would drop everything after its first loss")
 
 
-def _arbiter(arbiter: Spec, net: Network, number: int, log: Log) -> dict[str, Any]:
+def _arbiter(arbiter: Spec, net: Network, number: int, log: Log, *, in_file: bool) -> dict[str, Any]:
     if isinstance(arbiter, lang.Weighted):
-        return {"kind": "weighted", "weights": _weights(arbiter, net, number, log)}
+        return {"kind": "weighted", "weights": _weights(arbiter, net, number, log, in_file=in_file)}
     if isinstance(arbiter, lang.Bursty):
         return {"kind": "bursty", "hold": _HOLDS[type(arbiter.hold)](arbiter.hold, log)}
     if isinstance(arbiter, lang.Islip | lang.Pim):
@@ -94,11 +96,15 @@ def _arbiter(arbiter: Spec, net: Network, number: int, log: Log) -> dict[str, An
     return {"kind": "round_robin" if isinstance(arbiter, lang.RoundRobin) else "fifo"}
 
 
-def _weights(arbiter: lang.Weighted, net: Network, number: int, log: Log) -> list[dict[str, int]]:
+def _weights(arbiter: lang.Weighted, net: Network, number: int, log: Log, *, in_file: bool) -> list[dict[str, int]]:
+    """By input link. A switch in a file of its own may have more ports than are used here, but some of its weights must
+    be of neighbours.
+    """
     inputs = [(index, net.nodes[link.start][0]) for index, link in enumerate(net.links) if link.end == number]
     names = [name for _, name in inputs]
+    unused = in_file and any(name in names for name in arbiter.weights)
     for name in arbiter.weights:
-        if name not in names:
+        if name not in names and not unused:
             text = f"`{name}` has no link to switch `{net.nodes[number][0]}`{choose(name, names)}"
             raise log.error(arbiter.at("weights"), text)
     return [{"link": index, "weight": arbiter.weights[name]} for index, name in inputs if name in arbiter.weights]

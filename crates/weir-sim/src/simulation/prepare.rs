@@ -123,8 +123,8 @@ fn check_routers(
     let Some(slowest) = path().filter(gives).map(rate).min() else {
         let last = path().min_by_key(|link| rate(*link)).map_or("", |link| &plan.links[link].name);
         return Err(format!(
-            "cc: {cc} does what routers say, and no link of its path has such a router; give the bottleneck, which may \
-             be {last}, `queue: {{{queue}: {{}}}}`"
+            "cc: {cc} does what routers say, and no link of its path has such a router; give the slowest one, {last}, \
+             `queue: {{{queue}: {{}}}}`"
         ));
     };
     match path().filter(|link| !gives(link)).find(|link| rate(*link) < slowest) {

@@ -35,6 +35,7 @@ from weir.hosts.netem import Links, queues_command, queues_job, wire_netem
 from weir.hosts.network import DISCIPLINES, EMULATED, Network, environment, execute, script
 from weir.hosts.processes import PRIORITY, Process
 from weir.hosts.programs import Remains, files_of
+from weir.hosts.protocols import lacking_protocol
 from weir.hosts.rates import packets_alone, packets_per_s
 from weir.hosts.selfcheck import SelfCheck
 from weir.hosts.session import Heard, Session
@@ -85,6 +86,19 @@ class Emul(Method):
 
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
         """See :meth:`weir.methods.Method.obstacle`."""
+        if (why := self.unfit(plan)) is not None:
+            return why
+        typed = plan_of(plan)
+        try:
+            missing = _needed(typed).missing
+        except MethodError as error:
+            return str(error)
+        if missing:
+            return f"this machine has too little: {', '.join(need.what for need in missing)}"
+        return lacking_control(typed) or lacking_protocol(typed)
+
+    def unfit(self, plan: Mapping[str, Any]) -> str | None:
+        """See :meth:`weir.methods.Method.unfit`."""
         try:
             typed = plan_of(plan)
             require_fit(typed)
@@ -92,12 +106,9 @@ class Emul(Method):
                 wire(typed, "emul")
             else:
                 wire_netem(typed, "emul", _SLACK_NS)
-            missing = _needed(typed).missing
         except MethodError as error:
             return str(error)
-        if missing:
-            return f"this machine has too little: {', '.join(need.what for need in missing)}"
-        return lacking_control(typed)
+        return cc.no_kernel(typed)
 
     def untried(self, plan: Mapping[str, Any]) -> str | None:
         """See :meth:`weir.methods.Method.untried`."""

@@ -131,7 +131,7 @@ def _remark(rows: pl.DataFrame, folded: pl.DataFrame) -> tuple[str, ...]:
         parts.append(f"{panel} ({low})" if low == high else f"{panel} ({low} to {high})")
     left = f"Drawn: {rows['panel'][0]}. " if rows["panel"].n_unique() == 1 else ""
     what = "curves" if {"x", "series"} <= set(rows.columns) else "values"
-    return (f"{left}Not drawn, because all {what} are the same there: {', '.join(parts)}.",)
+    return (f"{left}Not drawn, because all {what} are nearly the same there: {', '.join(parts)}.",)
 
 
 def rows_of(run: RunView, summary: pl.DataFrame, metric: str, title: str) -> tuple[pl.DataFrame, str]:
