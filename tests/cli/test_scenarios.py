@@ -246,7 +246,7 @@ def test_what_no_method_can_execute_is_an_error_of_check(weir: Weir, here: Path)
 
 def test_what_no_kernel_has_is_refused_before_the_run(weir: Weir, here: Path) -> None:
     path = write(here)
-    text = path.read_text(encoding="utf-8").replace("workload:", "transport: {jump_start: true}\nworkload:")
+    text = path.read_text(encoding="utf-8").replace("\ntransport: {", "\ntransport: {jump_start: true, ")
     path.write_text(text, encoding="utf-8")
     ran = weir("run", "two.yaml", "--method", "emul")
     assert ran.code == 2, ran
