@@ -90,7 +90,7 @@ def test_a_program_that_is_given_by_its_place_is_found_beside_the_scenario(tmp_p
 
 def test_the_simulator_refuses_programs() -> None:
     plan = plan_of(workload("name: p, kind: iperf3, between: pairs"))
-    with pytest.raises(ValueError, match=r"flow p\[0\]: a program needs a real kernel: --method lab or emul"):
+    with pytest.raises(ValueError, match=r"flow p\[0\]: a program needs a real kernel: --method lab, emul or hosts"):
         _weir.Simulator(json.dumps(plan))
 
 

@@ -105,7 +105,7 @@ def test_sizes_of_packets_count_the_headers_of_quic() -> None:
 
 def test_the_simulator_refuses_it_and_names_the_methods_that_have_it() -> None:
     plan = plan_of(workload(_ENTRY))
-    assert get("sim").obstacle(plan) == "flow q[0]: QUIC is a real program on real sockets: --method lab or emul"
+    assert get("sim").obstacle(plan) == "flow q[0]: QUIC is a real program on real sockets: --method lab, emul or hosts"
 
 
 def test_every_key_that_quic_has_not_is_refused_with_a_reason() -> None:

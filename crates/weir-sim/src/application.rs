@@ -74,7 +74,7 @@ impl Application {
                 Ok(Application::Tfrc(Box::new(Tfrc::new(tfrc.payload_bytes, start, flow.stop_ns))))
             }
             (_, Transport::Quic(_)) => {
-                let text = format!("flow {}: QUIC is a real program on real sockets: --method lab or emul", flow.name);
+                let text = format!("flow {}: QUIC is a real program on real sockets: --method lab, emul or hosts", flow.name);
                 Err(SimError::Unsupported(text))
             }
             (_, Transport::Mptcp(_) | Transport::Sctp(_)) => {
@@ -82,7 +82,7 @@ impl Application {
                 Err(SimError::Unsupported(text))
             }
             (Source::Command(_), _) => {
-                let text = format!("flow {}: a program needs a real kernel: --method lab or emul", flow.name);
+                let text = format!("flow {}: a program needs a real kernel: --method lab, emul or hosts", flow.name);
                 Err(SimError::Unsupported(text))
             }
             (Source::Bulk | Source::Transfers { .. } | Source::Cbr(_), _) => {
