@@ -74,11 +74,13 @@ impl Application {
                 Ok(Application::Tfrc(Box::new(Tfrc::new(tfrc.payload_bytes, start, flow.stop_ns))))
             }
             (_, Transport::Quic(_)) => {
-                let text = format!("flow {}: QUIC is a real program on real sockets: --method lab, emul or hosts", flow.name);
+                let text =
+                    format!("flow {}: QUIC is a real program on real sockets: --method lab, emul or hosts", flow.name);
                 Err(SimError::Unsupported(text))
             }
             (_, Transport::Mptcp(_) | Transport::Sctp(_)) => {
-                let text = format!("flow {}: its transport is one of a real kernel: --method lab, emul or hosts", flow.name);
+                let text =
+                    format!("flow {}: its transport is one of a real kernel: --method lab, emul or hosts", flow.name);
                 Err(SimError::Unsupported(text))
             }
             (Source::Command(_), _) => {
