@@ -26,9 +26,6 @@ const INITIAL_RTO: Dur = Dur::from_secs(1);
 const UNCOMPRESSED_DUPACKS: u32 = 3;
 const MAX_COMPRESSED: u32 = 44;
 const MAX_COMPRESSION_DELAY: Dur = Dur::from_millis(1);
-/// The timer of compression may expire by this later (`tcp_comp_sack_slack_ns`), and does: a soft timer waits for another one or
-/// for its last instant.
-const COMPRESSION_SLACK: Dur = Dur::from_micros(100);
 
 /// Marks since the last acknowledgement that cause another one (RFC 9768, section 3.2.2.5.1).
 const UNREPORTED_MARKS: u32 = 2;
@@ -320,7 +317,7 @@ impl Receiver {
         }
         self.compressed += 1;
         if self.compress_deadline == Time::MAX {
-            self.compress_deadline = now + Dur(self.rtt.0 / 20).min(MAX_COMPRESSION_DELAY) + COMPRESSION_SLACK;
+            self.compress_deadline = now + Dur(self.rtt.0 / 20).min(MAX_COMPRESSION_DELAY);
         }
         None
     }
@@ -381,17 +378,10 @@ impl Receiver {
         if first.is_some_and(|&first| self.out_of_order.find(first) == self.out_of_order.find(seq)) {
             return;
         }
-        // A block is remembered once, and so are four of them.
-        let block = self.out_of_order.find(seq);
-        let mut latest = [seq; 4];
-        let mut len = 1;
-        for &other in &self.recent[..self.recent_len] {
-            if len < latest.len() && self.out_of_order.find(other) != block {
-                latest[len] = other;
-                len += 1;
-            }
-        }
-        (self.recent, self.recent_len) = (latest, len);
+        let keep = self.recent_len.min(self.recent.len() - 1);
+        self.recent.copy_within(0..keep, 1);
+        self.recent[0] = seq;
+        self.recent_len = keep + 1;
     }
 
     /// Adapts the delayed-ACK timeout to the gaps between segments, as Linux does.
