@@ -9,7 +9,7 @@ import pytest
 from scenario_support import ROOT, dumbbell
 
 from weir import _weir
-from weir.cli._remarks import remarks
+from weir.cli._remarks import said
 from weir.engine._job import Job
 from weir.plan import typed
 from weir.scenario import load, parse
@@ -58,4 +58,4 @@ def test_a_method_remarks_nothing_on_a_plan_that_no_kernel_executes() -> None:
     cells = load(ROOT / "examples" / "xcp.yaml").cells()
     assert {cell.plan()["flows"][0]["transport"]["cc"] for cell in cells} >= {"xcp"}
     told = [cell for cell in cells if cell.plan()["flows"][0]["transport"]["cc"] == "xcp"]
-    assert list(remarks(told)) == []
+    assert said(told).notes == []
