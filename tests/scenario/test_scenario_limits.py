@@ -188,7 +188,7 @@ def test_methods_are_asked_about_few_cells_of_a_large_scenario(monkeypatch: pyte
     weighed = _scenario.Cell.weighed
     monkeypatch.setattr(_scenario.Cell, "weighed", lambda cell: looked.append(cell.id) or weighed(cell))
     monkeypatch.setattr(_remarks, "_MAX_WORK", scenario.heaviest + 1)
-    list(_remarks.remarks(scenario.cells()))
+    _remarks.said(scenario.cells())
     assert looked == ["0000-r0", "0001-r0"]
 
 
@@ -196,7 +196,7 @@ def test_no_method_is_asked_about_a_cell_that_takes_long(tmp_path: Path, monkeyp
     file = tmp_path / "crowd.yaml"
     file.write_text(workload(CROWD))
     monkeypatch.setattr("weir.cli.check._MAX_WORK", 1_000)
-    monkeypatch.setattr("weir.cli.check.remarks", lambda _: pytest.fail("asked"))
+    monkeypatch.setattr("weir.cli.check.said", lambda _: pytest.fail("asked"))
     ran = called("check", file)
     assert ran.code == 0
     assert "info: the methods' remarks are left out, because a cell is very large" in " ".join(ran.out.split())
