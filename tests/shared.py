@@ -152,6 +152,29 @@ def dumbbell(more: str = "", **values: object) -> str:
     return _DUMBBELL.format(**{**_TINY, **values}) + more
 
 
+_CHANGING = """
+title: A bottleneck that changes
+topology:
+  dumbbell:
+    pairs: 2
+    access: {{rate: {access}}}
+    bottleneck: {{rate: 20Mbps, queue: {queue}}}
+    rtt: 10ms
+workload:
+  - {{name: af, kind: cbr, between: "pairs[0]", rate: {each}, dscp: af11}}
+  - {{name: be, kind: cbr, between: "pairs[1]", rate: {each}}}
+duration: 4s
+changes:
+  - {{at: 2s, link: bottleneck, {change}}}
+measure: {{links: 100ms}}
+"""
+
+
+def changing(queue: str, change: str, access: str = "100Mbps", each: str = "19Mbps") -> str:
+    """A scenario of two constant rates through a link of 20 Mb/s with ``queue``, which changes after 2 of 4 s."""
+    return _CHANGING.format(queue=queue, change=change, access=access, each=each)
+
+
 def plan_of(text: str) -> dict[str, Any]:
     """The plan of the first cell of a scenario."""
     return scenario.parse(text).cells()[0].plan()

@@ -9,26 +9,10 @@ from typing import Any
 import pytest
 from emul_support import needs_emul, remains_of
 
-from shared import execute, plan_of
+from shared import changing, execute, plan_of
 
 pytestmark = needs_emul()
 
-_TEXT = """
-title: Rates that change
-topology:
-  dumbbell:
-    pairs: 2
-    access: {{rate: 50Mbps}}
-    bottleneck: {{rate: 20Mbps, queue: {queue}}}
-    rtt: 10ms
-workload:
-  - {{name: af, kind: cbr, between: "pairs[0]", rate: 15Mbps, dscp: af11}}
-  - {{name: be, kind: cbr, between: "pairs[1]", rate: 15Mbps}}
-duration: 4s
-changes:
-  - {{at: 2s, link: bottleneck, {change}}}
-measure: {{links: 100ms}}
-"""
 _HTB = "{htb: {classes: {af: {dscp: af11, rate: 8Mbps, queue: 9packets}, be: {rate: 4Mbps, queue: 9packets}}}}"
 
 
@@ -51,7 +35,14 @@ def wire_mbps(method: str, plan: dict[str, Any]) -> list[float]:
 
 def test_classes_have_their_new_rates_as_in_the_simulator() -> None:
     """A busy machine starves a sender for a time, which a tenth allows for; no class passes its ceiling."""
-    made = plan_of(_TEXT.format(queue=_HTB, change="class_rates: {af: 2Mbps, be: {rate: 4Mbps, ceil: 9Mbps}}"))
+    made = plan_of(
+        changing(
+            queue=_HTB,
+            change="class_rates: {af: 2Mbps, be: {rate: 4Mbps, ceil: 9Mbps}}",
+            access="50Mbps",
+            each="15Mbps",
+        )
+    )
     expected = [8, 2, 4, 9]
     assert wire_mbps("sim", made) == pytest.approx(expected, rel=0.07)
     assert wire_mbps("emul", made) == pytest.approx(expected, rel=0.12)
@@ -59,7 +50,11 @@ def test_classes_have_their_new_rates_as_in_the_simulator() -> None:
 
 def test_a_shaper_passes_the_checks_of_the_network_and_gets_its_new_rate() -> None:
     """The network's check sends trains of packets, which a shaper holds back; it says that it did not."""
-    made = plan_of(_TEXT.format(queue="{tbf: {rate: 8Mbps, queue: 9packets}}", change="queue_rate: 3Mbps"))
+    made = plan_of(
+        changing(
+            queue="{tbf: {rate: 8Mbps, queue: 9packets}}", change="queue_rate: 3Mbps", access="50Mbps", each="15Mbps"
+        )
+    )
     run, _ = execute("emul", made)
     rows = run.columns("links")
     sent = [0, 0]

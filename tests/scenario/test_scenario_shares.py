@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from shared import execute
+from shared import changing, execute
 from weir import scenario
 from weir.plan import queue_changes, queue_classes, typed
 from weir.scenario import ScenarioError
 
-_DOCUMENT = """
-title: An allocation that changes
-topology:
-  dumbbell:
-    pairs: 2
-    access: {{rate: 100Mbps}}
-    bottleneck: {{rate: 20Mbps, queue: {queue}}}
-    rtt: 10ms
-workload:
-  - {{name: af, kind: cbr, between: "pairs[0]", rate: 19Mbps, dscp: af11}}
-  - {{name: be, kind: cbr, between: "pairs[1]", rate: 19Mbps}}
-duration: 4s
-changes:
-  - {{at: 2s, link: bottleneck, {change}}}
-measure: {{links: 100ms}}
-"""
 WRR = "{wrr: {classes: {af: {dscp: af11, weight: 70%, queue: 9packets}, be: {weight: 30%, queue: 9packets}}}}"
 DRR = "{drr: {classes: {af: {dscp: af11, quantum: 7kB, queue: 9packets}, be: {quantum: 3kB, queue: 9packets}}}}"
 
 
 def plan(queue: str, change: str) -> dict[str, object]:
-    (cell,) = scenario.parse(_DOCUMENT.format(queue=queue, change=change)).cells()
+    (cell,) = scenario.parse(changing(queue=queue, change=change)).cells()
     compiled: dict[str, object] = cell.plan()
     return compiled
 
@@ -76,7 +60,7 @@ def test_changed_quanta_guarantee_other_shares() -> None:
 
 
 def test_a_second_change_starts_from_the_first() -> None:
-    text = _DOCUMENT.format(queue=WRR, change="weights: {af: 20%}")
+    text = changing(queue=WRR, change="weights: {af: 20%}")
     text = text.replace("measure:", "  - {at: 3s, link: bottleneck, weights: {be: 80%}}\nmeasure:")
     (cell,) = scenario.parse(text).cells()
     made = typed(cell.plan())

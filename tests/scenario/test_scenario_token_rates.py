@@ -6,26 +6,10 @@ from typing import Any
 
 import pytest
 
-from shared import execute
+from shared import changing, execute
 from weir import methods, scenario
 from weir.scenario import ScenarioError
 
-_DOCUMENT = """
-title: Rates that change
-topology:
-  dumbbell:
-    pairs: 2
-    access: {{rate: 100Mbps}}
-    bottleneck: {{rate: 20Mbps, queue: {queue}}}
-    rtt: 10ms
-workload:
-  - {{name: af, kind: cbr, between: "pairs[0]", rate: 19Mbps, dscp: af11}}
-  - {{name: be, kind: cbr, between: "pairs[1]", rate: 19Mbps}}
-duration: 4s
-changes:
-  - {{at: 2s, link: bottleneck, {change}}}
-measure: {{links: 100ms}}
-"""
 TBF = "{tbf: {rate: 8Mbps, queue: 9packets}}"
 POLICE = "{police: {rate: 8Mbps, queue: 9packets}}"
 TWO_RATES = "{police_two_rate: {rate: 8Mbps, peak: 10Mbps, queue: 9packets}}"
@@ -40,7 +24,7 @@ TREE = """{htb: {rate: 18Mbps, classes: {
 
 
 def plan(queue: str, change: str) -> dict[str, Any]:
-    (cell,) = scenario.parse(_DOCUMENT.format(queue=queue, change=change)).cells()
+    (cell,) = scenario.parse(changing(queue=queue, change=change)).cells()
     compiled: dict[str, Any] = cell.plan()
     return compiled
 
@@ -73,7 +57,7 @@ def test_what_is_not_named_keeps_its_rates(queue: str, change: str, rates: list[
 
 
 def test_a_second_change_starts_from_the_first() -> None:
-    text = _DOCUMENT.format(queue=HTB, change="class_rates: {af: 5Mbps}")
+    text = changing(queue=HTB, change="class_rates: {af: 5Mbps}")
     text = text.replace("measure:", "  - {at: 3s, link: bottleneck, class_rates: {be: 15Mbps}}\nmeasure:")
     (cell,) = scenario.parse(text).cells()
     made = cell.plan()

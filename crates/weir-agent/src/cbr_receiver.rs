@@ -6,6 +6,7 @@ use weir_units::{Histogram, Time};
 
 use crate::context::Context;
 use crate::datagram::{Arrival, Arrivals, IP_UDP_BYTES, Seal};
+use crate::datagram_flow::Incoming;
 use crate::error::AgentError;
 use crate::open;
 use crate::schedule::Slot;
@@ -21,29 +22,12 @@ const SHORTEST_NS: u64 = 1_000_000;
 ///
 /// The kernel stamps each datagram, so that this end need not wake for each. It reads as often as the buffer requires.
 pub struct CbrReceiver {
-    flow: u32,
     endpoint: u32,
     socket: Socket,
     arrivals: Arrivals,
     interval_ns: u64,
-    fresh: u64,
-    /// Bytes of datagrams that came after the present tick.
-    ahead: u64,
-    /// The measurements of the flow.
-    pub report: Report,
+    pub incoming: Incoming,
     last: Option<Arrival>,
-    dropped: u64,
-}
-
-/// A receiver's measurements of a constant-bit-rate flow.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// Number of received datagrams.
-    pub received: u64,
-    /// The greatest received number, plus one.
-    pub expected: u64,
-    /// Datagrams received after one with a greater number.
-    pub reordered: u64,
     /// Absolute difference between the spacing of neighbours at arrival and as planned.
     pub spacing_error: Histogram,
     /// Time from the sender's system call to arrival; both ends have the same clock.
@@ -64,22 +48,15 @@ impl CbrReceiver {
         let fit = open::UDP_BUFFER_BYTES / (payload + OVERHEAD_BYTES) / BURSTINESS;
         let spacing_ns = (payload + u64::from(IP_UDP_BYTES)) * 8 * 1_000_000_000 / cbr.rate_bps.max(1);
         Ok(CbrReceiver {
-            flow,
             endpoint,
             socket,
             arrivals: Arrivals::new(payload_bytes, Seal::new(context.job.token)),
             interval_ns: fit.saturating_mul(spacing_ns).clamp(SHORTEST_NS, LONGEST_NS),
-            fresh: 0,
-            ahead: 0,
-            report: Report::default(),
+            incoming: Incoming::new(flow),
             last: None,
-            dropped: 0,
+            spacing_error: Histogram::default(),
+            delay: Histogram::default(),
         })
-    }
-
-    /// The number of its flow.
-    pub fn flow(&self) -> u32 {
-        self.flow
     }
 
     /// Reads the datagrams that wait.
@@ -98,22 +75,13 @@ impl CbrReceiver {
     /// From the socket.
     pub fn on_tick(&mut self, context: &mut Context, at: Time) -> Result<(), AgentError> {
         self.read(context, at)?;
-        if self.fresh > 0 {
-            context.telemetry.delivered(at, self.flow, 0, self.fresh);
-        }
-        self.fresh = std::mem::take(&mut self.ahead);
+        self.incoming.record(context, at);
         Ok(())
     }
 
     /// Records the results at the end of the plan.
-    pub fn finish(&mut self, context: &mut Context) {
-        if self.dropped > 0 {
-            let place = context.describe(self.flow);
-            context.warn(format!(
-                "{place}: the receiving socket dropped {} datagrams: this host is too slow",
-                self.dropped
-            ));
-        }
+    pub fn finish(&self, context: &mut Context) {
+        self.incoming.finish(context);
     }
 
     fn read(&mut self, context: &mut Context, tick: Time) -> Result<(), AgentError> {
@@ -129,7 +97,7 @@ impl CbrReceiver {
                     let at = context.plan_time(arrival.at_ns);
                     self.count(&arrival, at, tick);
                 } else {
-                    context.refuse(self.flow, &"a datagram");
+                    context.refuse(self.incoming.flow(), &"a datagram");
                 }
             }
             if count < self.arrivals.room() {
@@ -139,22 +107,16 @@ impl CbrReceiver {
     }
 
     fn count(&mut self, arrival: &Arrival, at: Time, tick: Time) {
-        let place = if at > tick { &mut self.ahead } else { &mut self.fresh };
-        *place += u64::from(arrival.bytes);
-        self.dropped = self.dropped.max(u64::from(arrival.dropped));
-        let report = &mut self.report;
-        report.received += 1;
+        self.incoming.count(arrival.bytes, at, tick);
+        self.incoming.note_dropped(arrival.dropped);
         let Some(header) = arrival.header else { return };
-        if header.number < report.expected {
-            report.reordered += 1;
-        }
-        report.expected = report.expected.max(header.number + 1);
-        report.delay.add(at.0.saturating_sub(header.sent_ns), 1);
+        self.incoming.note(header.number);
+        self.delay.add(at.0.saturating_sub(header.sent_ns), 1);
         if let Some(Arrival { header: Some(before), at_ns, .. }) = self.last
             && before.number + 1 == header.number
         {
             let planned = header.due_ns - before.due_ns;
-            report.spacing_error.add((arrival.at_ns - at_ns).abs_diff(planned), 1);
+            self.spacing_error.add((arrival.at_ns - at_ns).abs_diff(planned), 1);
         }
         self.last = Some(*arrival);
     }

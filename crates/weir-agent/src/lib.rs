@@ -10,7 +10,7 @@
 //! - [`quic_sender`], [`quic_receiver`]: the ends of QUIC flows over UDP sockets; [`quic`]: what both need. The
 //!   protocol is `weir-quic`.
 //! - [`tfrc_sender`], [`tfrc_receiver`]: the ends of TFRC flows over UDP sockets; [`tfrc`]: what both need. The control
-//!   is `weir-tfrc`, as in the simulator.
+//!   is `weir-tfrc`, as in the simulator. [`datagram`], [`datagram_flow`]: datagrams of these flows and of `cbr`.
 //! - [`native_sender`], [`native_receiver`]: the ends of flows over MPTCP and SCTP of the kernel; [`native`]: what
 //!   both need.
 //! - [`program_end`]: the ends of flows with traffic from other programs; [`program`]: their command lines;
@@ -54,6 +54,7 @@ mod command;
 mod context;
 mod course;
 mod datagram;
+mod datagram_flow;
 mod deliveries;
 mod error;
 mod foreign;

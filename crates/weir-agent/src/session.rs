@@ -16,6 +16,7 @@ use crate::cbr_receiver::CbrReceiver;
 use crate::cbr_sender::CbrSender;
 use crate::census::{Census, Side};
 use crate::context::Context;
+use crate::datagram_flow::Incoming;
 use crate::error::AgentError;
 use crate::native_receiver::NativeReceiver;
 use crate::native_sender::NativeSender;
@@ -535,29 +536,23 @@ impl Session {
         for endpoint in &self.endpoints {
             match endpoint {
                 Endpoint::CbrSender(sender) => {
-                    add_quantiles(&mut stats, &format!("cbr.{}.send_late", sender.flow()), &sender.lateness);
+                    add_quantiles(&mut stats, &format!("cbr.{}.send_late", sender.flow()), sender.lateness());
                 }
                 Endpoint::CbrReceiver(receiver) => {
-                    let prefix = format!("cbr.{}", receiver.flow());
-                    let report = &receiver.report;
-                    stats.insert(format!("{prefix}.received"), report.received as f64);
-                    stats.insert(format!("{prefix}.lost"), report.expected.saturating_sub(report.received) as f64);
-                    stats.insert(format!("{prefix}.reordered"), report.reordered as f64);
-                    add_quantiles(&mut stats, &format!("{prefix}.spacing_error"), &report.spacing_error);
-                    add_quantiles(&mut stats, &format!("{prefix}.delay"), &report.delay);
+                    let prefix = format!("cbr.{}", receiver.incoming.flow());
+                    add_incoming(&mut stats, &prefix, &receiver.incoming);
+                    add_quantiles(&mut stats, &format!("{prefix}.spacing_error"), &receiver.spacing_error);
+                    add_quantiles(&mut stats, &format!("{prefix}.delay"), &receiver.delay);
                 }
                 Endpoint::TfrcSender(sender) => {
                     let prefix = format!("tfrc.{}", sender.flow());
                     stats.insert(format!("{prefix}.reports"), sender.reports as f64);
-                    add_quantiles(&mut stats, &format!("{prefix}.send_late"), &sender.lateness);
+                    add_quantiles(&mut stats, &format!("{prefix}.send_late"), sender.lateness());
                 }
                 Endpoint::TfrcReceiver(receiver) => {
-                    let prefix = format!("tfrc.{}", receiver.flow());
-                    let report = &receiver.report;
-                    stats.insert(format!("{prefix}.received"), report.received as f64);
-                    stats.insert(format!("{prefix}.lost"), report.expected.saturating_sub(report.received) as f64);
-                    stats.insert(format!("{prefix}.reordered"), report.reordered as f64);
-                    stats.insert(format!("{prefix}.reports_sent"), report.reports as f64);
+                    let prefix = format!("tfrc.{}", receiver.incoming.flow());
+                    add_incoming(&mut stats, &prefix, &receiver.incoming);
+                    stats.insert(format!("{prefix}.reports_sent"), receiver.reports as f64);
                 }
                 Endpoint::TcpSender(_)
                 | Endpoint::TcpReceiver(_)
@@ -570,6 +565,13 @@ impl Session {
         }
         stats
     }
+}
+
+/// Adds what a receiver of datagrams has counted.
+fn add_incoming(stats: &mut BTreeMap<String, f64>, prefix: &str, incoming: &Incoming) {
+    stats.insert(format!("{prefix}.received"), incoming.received as f64);
+    stats.insert(format!("{prefix}.lost"), incoming.lost() as f64);
+    stats.insert(format!("{prefix}.reordered"), incoming.reordered as f64);
 }
 
 fn add_quantiles(stats: &mut BTreeMap<String, f64>, name: &str, distribution: &Histogram) {

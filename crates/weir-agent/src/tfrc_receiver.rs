@@ -7,6 +7,7 @@ use weir_units::{Dur, Time};
 
 use crate::context::Context;
 use crate::datagram::{Arrivals, Header, Seal};
+use crate::datagram_flow::Incoming;
 use crate::error::AgentError;
 use crate::open;
 use crate::schedule::Slot;
@@ -18,7 +19,6 @@ use crate::tfrc;
 /// The kernel stamps each datagram. A report says how long ago the last one came, so the time that this process takes does not
 /// count as time on the path.
 pub struct TfrcReceiver {
-    flow: u32,
     endpoint: u32,
     socket: Socket,
     receiver: Receiver,
@@ -31,23 +31,7 @@ pub struct TfrcReceiver {
     last: Time,
     /// The instant for which this end is scheduled.
     armed: Time,
-    fresh: u64,
-    /// Bytes of datagrams that came after the present tick.
-    ahead: u64,
-    dropped: u64,
-    /// The measurements of the flow.
-    pub report: Report,
-}
-
-/// A receiver's measurements of a flow.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// Number of received datagrams.
-    pub received: u64,
-    /// The greatest received number, plus one.
-    pub expected: u64,
-    /// Datagrams received after one with a greater number.
-    pub reordered: u64,
+    pub incoming: Incoming,
     /// Reports sent.
     pub reports: u64,
 }
@@ -63,7 +47,6 @@ impl TfrcReceiver {
         context.epoll.add(&socket, token(endpoint, 0), Interest::READ)?;
         let (payload_bytes, seal) = (tfrc::payload_bytes(context, flow), Seal::new(context.job.token));
         Ok(TfrcReceiver {
-            flow,
             endpoint,
             socket,
             receiver: Receiver::new(payload_bytes),
@@ -73,16 +56,9 @@ impl TfrcReceiver {
             connected: false,
             last: Time::ZERO,
             armed: Time::MAX,
-            fresh: 0,
-            ahead: 0,
-            dropped: 0,
-            report: Report::default(),
+            incoming: Incoming::new(flow),
+            reports: 0,
         })
-    }
-
-    /// The number of its flow.
-    pub fn flow(&self) -> u32 {
-        self.flow
     }
 
     /// Handles datagrams.
@@ -110,22 +86,13 @@ impl TfrcReceiver {
     /// From the socket.
     pub fn on_tick(&mut self, context: &mut Context, at: Time) -> Result<(), AgentError> {
         self.read(context, at)?;
-        if self.fresh > 0 {
-            context.telemetry.delivered(at, self.flow, 0, self.fresh);
-        }
-        self.fresh = std::mem::take(&mut self.ahead);
+        self.incoming.record(context, at);
         Ok(())
     }
 
     /// Records the results at the end of the plan.
     pub fn finish(&self, context: &mut Context) {
-        if self.dropped > 0 {
-            let place = context.describe(self.flow);
-            context.warn(format!(
-                "{place}: the receiving socket dropped {} datagrams: this host is too slow",
-                self.dropped
-            ));
-        }
+        self.incoming.finish(context);
     }
 
     /// Takes what waits, and serves the feedback timer.
@@ -143,10 +110,10 @@ impl TfrcReceiver {
             context.read_clock();
             for index in 0..count {
                 let arrival = self.arrivals.get(index);
-                self.dropped = self.dropped.max(u64::from(arrival.dropped));
+                self.incoming.note_dropped(arrival.dropped);
                 match arrival.header.filter(|_| arrival.admitted) {
                     Some(header) => self.take(context, &header, context.plan_time(arrival.at_ns), tick),
-                    None => context.refuse(self.flow, &"a datagram"),
+                    None => context.refuse(self.incoming.flow(), &"a datagram"),
                 }
             }
             if count < self.arrivals.room() {
@@ -176,7 +143,7 @@ impl TfrcReceiver {
             let whole = bytes == self.payload_bytes as usize;
             let header = Header::admitted(&buffer[..bytes], &self.seal).filter(|_| whole);
             let (Some(header), Some(address)) = (header, peer.address()) else {
-                context.refuse(self.flow, &"a datagram");
+                context.refuse(self.incoming.flow(), &"a datagram");
                 continue;
             };
             self.socket.connect(address)?;
@@ -189,11 +156,8 @@ impl TfrcReceiver {
 
     /// Takes a datagram that came at `at`.
     fn take(&mut self, context: &mut Context, header: &Header, at: Time, tick: Time) {
-        let place = if at > tick { &mut self.ahead } else { &mut self.fresh };
-        *place += u64::from(self.payload_bytes);
-        self.report.received += 1;
-        self.report.reordered += u64::from(header.number < self.report.expected);
-        self.report.expected = self.report.expected.max(header.number + 1);
+        self.incoming.count(self.payload_bytes, at, tick);
+        self.incoming.note(header.number);
         self.last = self.last.max(at);
         let timed = self.receiver.on_timer(self.last);
         self.send(context, timed, self.last);
@@ -208,6 +172,6 @@ impl TfrcReceiver {
         let report = Feedback { delay: Dur(report.delay.0 + late.0), ..report };
         // A full queue loses the report as a network would; a sender that has left needs none.
         let _ = self.socket.send(&tfrc::write_report(&report, context.job.token.as_ref()));
-        self.report.reports += 1;
+        self.reports += 1;
     }
 }

@@ -215,7 +215,6 @@ fn the_credit_outlives_an_empty_queue_but_not_an_idle_link() {
     assert_eq!(ids(&take(&mut idle, 0, 2).0), [30, 1002], "the link was idle");
 }
 
-/// Appendix A.1: the controller spares both queues while less than two full packets wait.
 /// Linux adds the change after the drops of `dualpi2_qdisc_dequeue`.
 #[test]
 fn a_dropped_packet_does_not_use_the_credit() {
@@ -228,6 +227,7 @@ fn a_dropped_packet_does_not_use_the_credit() {
     assert_eq!(queue.credit, 1 - 1500 * 900_000 + 1500 * 100_000);
 }
 
+/// Appendix A.1: the controller spares both queues while less than two full packets wait.
 #[test]
 fn the_coupling_spares_the_last_packet() {
     let mut queue = pinned(&plan(), 0.6);
