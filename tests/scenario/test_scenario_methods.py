@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from scenario_support import ROOT, dumbbell
 
+import shared
 from weir import _weir
 from weir.cli._remarks import said
 from weir.engine._job import Job
@@ -59,3 +60,13 @@ def test_a_method_remarks_nothing_on_a_plan_that_no_kernel_executes() -> None:
     assert {cell.plan()["flows"][0]["transport"]["cc"] for cell in cells} >= {"xcp"}
     told = [cell for cell in cells if cell.plan()["flows"][0]["transport"]["cc"] == "xcp"]
     assert said(told).notes == []
+
+
+@pytest.mark.parametrize(("queue", "notes"), [("50ms", 1), ("quickstart", 0)])
+def test_the_simulator_says_that_no_router_answers_quick_start(queue: str, notes: int) -> None:
+    (cell,) = parse(
+        shared.dumbbell(bottleneck=f"rate: 5Mbps, queue: {queue}", transport="cc: cubic, quick_start: 2Mbps")
+    ).cells()
+    start = "method sim: quick_start (flows[0], flows[1]): no router"
+    found = [note for note in said([cell]).notes if note.startswith(start)]
+    assert len(found) == notes

@@ -9,11 +9,11 @@ from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 
-from weir import cc, control
+from weir import cc, control, queues
 from weir.methods import INSIDE, TABLES, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods._served import Served
-from weir.plan import TcpTransport, Transport, kind_of, with_transports
+from weir.plan import TcpTransport, Transport, with_transports
 from weir.run.columns import rows
 
 __all__ = ["Sim"]
@@ -67,7 +67,7 @@ class Sim(Method):
             for flow in typed.flows
             if isinstance(flow.transport, TcpTransport)
             and flow.transport.quick_start_bps
-            and not any(kind_of(typed.links[link].queue) == "quickstart" for link in flow.path)
+            and not any(queues.approves_first_rates(typed.links[link].queue) for link in flow.path)
         ]
         if refused:
             few = ", ".join(refused[:_FEW]) + (", ..." if len(refused) > _FEW else "")

@@ -29,6 +29,7 @@ __all__ = [
     "Key",
     "Tokens",
     "Written",
+    "approves_first_rates",
     "children",
     "discipline",
     "elements",
@@ -80,6 +81,11 @@ def of(queue: Queue) -> Discipline:
 def is_plain(kind: str) -> bool:
     """Whether queues of ``kind`` are first in, first out, and drop only packets that exceed their limit."""
     return discipline(kind).plain
+
+
+def approves_first_rates(queue: Queue) -> bool:
+    """Whether ``queue`` answers the requests of Quick-Start."""
+    return kind_of(queue) == "quickstart"
 
 
 def limits_rate(queue: Queue) -> bool:
