@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -282,7 +283,8 @@ def test_a_process_that_does_not_stop_holds_nobody_up(tmp_path: Path, monkeypatc
         finally:
             process.kill()  # the thread that waits for it has its end, and then its parent
             for child in children:
-                os.kill(child, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # one that has ended already
+                    os.kill(child, signal.SIGKILL)
 
 
 def _children(pid: int) -> list[int]:
