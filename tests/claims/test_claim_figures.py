@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from weir.scenario import Scenario, parse
 from weir.study.claims import Claim, Pages, Papers, Plan, State, Store, Unit, execute, states, work_of
-from weir.study.claims._charts import _read_values, draw
+from weir.study.claims._charts import _columns, _labelled, _read_values, draw
 from weir.study.claims._curves import read_curves, read_profiles
 from weir.study.claims._maps import read_map
 from weir.study.claims._messages import read_messages
@@ -172,3 +173,14 @@ def test_a_ping_pong_has_a_point_for_each_message_at_the_time_of_its_answer(tmp_
     assert len(slow) == len(ideal) == 10
     svg = draw(figure, _papers(figure), state)
     assert all(f">{name}<" in svg for name in ("slow", "ideal"))
+
+
+def test_titles_of_panels_name_a_switch_that_is_on_or_off() -> None:
+    frame = pl.DataFrame({"value": [1.0]})
+    both = [({"switch": "a", "sack": word}, frame) for word in ("true", "false")]
+    assert list(_labelled(both, ["switch", "sack"])["panel"]) == ["a, with SACK", "a, without SACK"]
+
+
+@pytest.mark.parametrize(("panels", "columns"), [(1, 1), (2, 2), (3, 3), (4, 2), (5, 3), (6, 3)])
+def test_panels_fill_their_rows(panels: int, columns: int) -> None:
+    assert _columns([str(n) for n in range(panels)]) == columns

@@ -211,6 +211,13 @@ def test_an_interval_that_holds_zero_is_said(run: Run) -> None:
     assert not verdict.settled
 
 
+def test_what_a_value_may_be_off_is_said(run: Run) -> None:
+    """An interval that crosses the end of the tolerance: without its width, nobody sees why it is undecided."""
+    verdict = judge(run, "goodput.mean within 1% of 297Mbps", cc="reno", rtt="100ms")
+    assert verdict.outcome == "undecided"
+    assert "300 Mbps against 297 Mbps ± 2.97 Mbps; 95 % interval: 297.5 Mbps to 302.5 Mbps" in verdict.explanation
+
+
 def test_the_level_widens_the_interval(run: Run) -> None:
     claim = [{"check": "goodput.mean <= 302Mbps", "where": {"cc": "reno", "rtt": "100ms"}}]
     # t(2, 0.95) = 2.92 gives 300 ± 1.69, t(2, 0.975) = 4.30 gives 300 ± 2.48

@@ -110,7 +110,7 @@ def _shown(verdict: Verdict) -> ShownVerdict:
 
 def _short(m: Measurement, predicted: bool) -> str:
     value = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "undefined"
-    text = f"{value} against {m.show(m.threshold)}" if m.against else value
+    text = f"{value} against {m.limit}" if m.against else value
     return f"{text}, as expected" if predicted else text
 
 
@@ -139,7 +139,7 @@ def _places(where: Mapping[str, Any]) -> str:
 def _measured(m: Measurement) -> str:
     text = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "undefined"
     if m.against:
-        text += f" against {m.show(m.threshold)}"
+        text += f" against {m.limit}"
     place = _places(m.factors)
     text = "; ".join(part for part in (text, m.spread, m.note) if part)
     return f"{text} (at {place})" if place else text
@@ -147,7 +147,7 @@ def _measured(m: Measurement) -> str:
 
 def _comparison(m: Measurement) -> Comparison:
     value = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "–"
-    threshold = m.show(m.threshold) if m.threshold != "" else ""
+    threshold = m.limit if m.threshold != "" else ""
     margin = m.show(m.margin) if math.isfinite(m.margin) else "–"
     ends = (m.margin_low, m.margin_high)
     interval = f"{m.show(ends[0])} to {m.show(ends[1])}" if all(map(math.isfinite, ends)) else "–"

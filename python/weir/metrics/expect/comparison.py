@@ -77,6 +77,7 @@ class Comparison:
             within_chance=decision.within_chance,
             level=self.level,
             fixed=self._is_fixed(),
+            tolerance=sides.tolerance,
         )
 
     def _intervals(self, sides: Sides, context: Context, repeats: Sequence[int]) -> tuple[Range, Range]:

@@ -36,6 +36,8 @@ class Sides:
     either: bool = False
     """Whether one part suffices (``!=``); else all must hold."""
     strict: bool = False
+    tolerance: float = 0.0
+    """How far the value may be from the threshold, on either side; 0 for a threshold on one side."""
 
     @property
     def margin(self) -> Amount:
@@ -92,7 +94,8 @@ def lies_within(node: Within, left: Amount, right: Amount) -> Sides:
     share = node.tolerance.value
     allowance = Amount(share, left.dimension) if not node.tolerance.percent else _part(share, right)
     off = _less(left, right)
-    return Sides(left, right, (_unknown(arithmetic("-", allowance, off)), _unknown(arithmetic("+", allowance, off))))
+    margins = _unknown(arithmetic("-", allowance, off)), _unknown(arithmetic("+", allowance, off))
+    return Sides(left, right, margins, tolerance=allowance.value)
 
 
 def lies_between(part: Amount, low: Amount, high: Amount) -> Sides:

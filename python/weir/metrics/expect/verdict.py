@@ -74,6 +74,8 @@ class Measurement:
     level: float = 0.95
     fixed: bool = True
     """Whether the threshold is constant, so that the value's interval decides as the margin's does."""
+    tolerance: float = 0.0
+    """How far the value may be from the threshold, on either side."""
 
     @property
     def same(self) -> bool:
@@ -89,6 +91,11 @@ class Measurement:
         """Formats a number of this measurement for people."""
         return value if isinstance(value, str) else format_quantity(value, self.dimension)
 
+    @property
+    def limit(self) -> str:
+        """The threshold, and how far from it the value may be."""
+        return self.show(self.threshold) + (f" ± {self.show(self.tolerance)}" if self.tolerance else "")
+
     def __str__(self) -> str:
         place = ", ".join(f"{k} = {v}" for k, v in self.factors.items())
         text = f"{place}: " if place else ""
@@ -96,7 +103,7 @@ class Measurement:
             return f"{text}{self.note}"
         text += self.show(self.value)
         if self.against:
-            text += f" against {self.show(self.threshold)}"
+            text += f" against {self.limit}"
         return text + "".join(f"; {part}" for part in (self.spread, self.note) if part)
 
     @property

@@ -122,10 +122,15 @@ def _labelled(frames: Sequence[tuple[Mapping[str, str], pl.DataFrame]], by: str 
     """The frames with a panel: the value of a factor, or those of several."""
     names = [by] if isinstance(by, str) else by
     parts = [
-        frame.with_columns(pl.lit(", ".join(factors[name] for name in names)).alias("panel"))
+        frame.with_columns(pl.lit(", ".join(_value(name, factors[name]) for name in names)).alias("panel"))
         for factors, frame in frames
     ]
     return pl.concat(parts)
+
+
+def _value(factor: str, text: str) -> str:
+    """A value of a factor as the title of a panel; a switch that is on or off says which."""
+    return {"true": f"with {factor.upper()}", "false": f"without {factor.upper()}"}.get(text, text)
 
 
 def _flows(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
@@ -146,7 +151,7 @@ def _flows(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
         line = alt.Chart(named("total")).mark_line(strokeWidth=0.8, color="#111111")
         charts.insert(0, _panels(line.encode(x=x, y=_y("Total (Mb/s)")), names))
         sets["total"] = total
-    return Drawing(plain_spec(alt.vconcat(*charts)), sets, figure.title, columns=min(3, len(names)), span=2)
+    return Drawing(plain_spec(alt.vconcat(*charts)), sets, figure.title, columns=_columns(names), span=2)
 
 
 def _stepped(figure: Figure, names: list[str], flows: pl.DataFrame, x: alt.X) -> Drawing:
@@ -164,17 +169,22 @@ def _stepped(figure: Figure, names: list[str], flows: pl.DataFrame, x: alt.X) ->
     dash = alt.StrokeDash("source:N", title=None, scale=alt.Scale(domain=sources, range=[[1, 0], [4, 2]]))
     line = alt.Chart(named("flows")).mark_line(strokeWidth=0.9)
     chart = line.encode(x=x, y=_y("Goodput (Mb/s)"), color=colour, strokeDash=dash, order="order:Q")
-    return Drawing(plain_spec(_panels(chart, names)), {"flows": both}, figure.title, columns=min(3, len(names)), span=2)
+    return Drawing(plain_spec(_panels(chart, names)), {"flows": both}, figure.title, columns=_columns(names), span=2)
 
 
 def _y(title: str) -> alt.Y:
     return alt.Y("value:Q", title=title, scale=alt.Scale(zero=True))
 
 
+def _columns(names: Sequence[str]) -> int:
+    """Panels in a row: three, or two of four."""
+    return 2 if len(names) == 4 else min(3, len(names))
+
+
 def _panels(chart: Any, names: Sequence[str]) -> alt.FacetChart:
     facet: alt.FacetChart = (
         chart.properties(width=100, height=76)
-        .facet(alt.Facet("panel:N", title=None, sort=list(names)), columns=3)
+        .facet(alt.Facet("panel:N", title=None, sort=list(names)), columns=_columns(names))
         .resolve_scale(x="shared", y="shared")
     )
     return facet
@@ -239,7 +249,7 @@ def _distribution(figure: Figure, frames: list[Any], _: Table | None) -> Drawing
         .mark_area(interpolate="step-after", color=theme.ACCENT, opacity=0.8)
         .encode(x=x, y=alt.Y("value:Q", title="Percent of the time"))
     )
-    return Drawing(plain_spec(_panels(chart, names)), {"bins": data}, figure.title, columns=min(3, len(names)), span=2)
+    return Drawing(plain_spec(_panels(chart, names)), {"bins": data}, figure.title, columns=_columns(names), span=2)
 
 
 def _times(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:

@@ -197,7 +197,7 @@ class Pages:
                     lines += [
                         f'<img src="{figure.name}.svg" width="720" alt="{figure.title}">',
                         "",
-                        f"*{figure.title}. By `{self.method}`, {size}.{figure.caption}*",
+                        f"*{f'{figure.title}. By `{self.method}`, {size}. {figure.caption}'.rstrip()}*",
                         "",
                     ]
         for table in self.papers.tables:
@@ -273,7 +273,8 @@ def _figure(verdict: Verdict, capacity_bps: int) -> str:
     place = ", ".join(f"{k} = {v}" for k, v in m.factors.items())
     text = f"{place}: " if place else ""
     mbps = capacity_bps / 1e6
-    text += f"{m.value * mbps:.4g} against {m.threshold * mbps:.4g} Mb/s"
+    tolerance = f" ± {m.tolerance * mbps:.4g}" if m.tolerance else ""
+    text += f"{m.value * mbps:.4g} against {m.threshold * mbps:.4g}{tolerance} Mb/s"
     if m.repeats > 1 and not math.isnan(m.low):
         text += f"; 95 % interval: {m.low * mbps:.4g} to {m.high * mbps:.4g}, {m.repeats} repeats"
     return text
@@ -282,7 +283,7 @@ def _figure(verdict: Verdict, capacity_bps: int) -> str:
 def _ours(one: Judged) -> str:
     for part in one.parts:
         if (answer := part.answer) is not None and answer.verdict.decisive is not None:
-            return f"{part.text}: {_figure(answer.verdict, part.capacity_bps)}"
+            return f"{part.text}: {answer.verdict.outcome}, {_figure(answer.verdict, part.capacity_bps)}"
     return ""
 
 
