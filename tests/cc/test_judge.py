@@ -69,6 +69,11 @@ def test_a_copy_of_reno_is_as_good_as_reno(judged: dict[str, Judgement]) -> None
     assert not found.points("serious", "unknown")
     share = next(point for case, point in found.points("fair") if point.measure.name == "Its share")
     assert share.yours == pytest.approx(50, abs=12)
+    assert found.copy_of == "reno"
+    assert judging.recommendation(found) == (
+        "Reject", "in every scenario its figures are those of reno, within 1 %: it is nothing new",
+    )  # fmt: skip
+    assert judged["bully"].copy_of is None
 
 
 def test_a_control_that_never_backs_off_starves_the_other(judged: dict[str, Judgement]) -> None:

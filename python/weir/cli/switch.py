@@ -97,7 +97,8 @@ def characterise(
     from weir.study import switches
 
     if (model is None) == (between is None):
-        raise click.UsageError("expected a MODEL, or --between with three or more interfaces")
+        both = f", not both: {model} and --between {between}" if model is not None else ""
+        raise click.UsageError(f"expected a MODEL, or --between with three or more interfaces{both}")
     if between is None and (rate is not None or overhead != "38B"):
         raise click.UsageError("--rate and --overhead go with --between; a model has ports of 1 Gb/s")
     if between is None and on is not None:

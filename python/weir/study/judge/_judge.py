@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ Level = Literal["serious", "weak", "fair", "strong", "unknown"]
 Tell = Callable[[str], None]
 
 _SCALE = {"%": 100.0, "ms": 1e3, "s": 1.0, "1": 1.0, "Mbit/s": 1e-6}
+_ALIKE = 0.01
+"""Figures up to this share apart, or up to this much of their unit, are those of a copy."""
 YOURS = "yours"
 """The name of the control under test among references of its own name."""
 
@@ -64,6 +67,15 @@ class Judgement:
     def points(self, *levels: Level) -> list[tuple[Judged, Point]]:
         """The figures of these levels, with their scenarios."""
         return [(case, point) for case in self.cases for point in case.points if point.level in levels]
+
+    @property
+    def copy_of(self) -> str | None:
+        """The reference whose figures it has in every scenario, within 1 %; shares of a pair of flows, which depend on
+        who starts first, do not count.
+        """
+        points = [point for case in self.cases for point in case.points if point.measure.better != "half"]
+        alike = [name for name in references() if points and all(_is_alike(point, name) for point in points)]
+        return alike[0] if alike else None
 
 
 def judge(source: Path, out: Path, *, workers: int | None = None, tell: Tell = lambda _: None) -> Judgement:
@@ -118,6 +130,13 @@ def _point(run: MeasuredRun, measure: Measure, name: str) -> Point:
             bound |= row["cc"] == name and bool(row["censored"])
     yours = values.pop(name)
     return Point(measure, yours, values, _level(measure, yours, values, bound=bound), bound)
+
+
+def _is_alike(point: Point, name: str) -> bool:
+    other = point.others.get(name)
+    if point.yours is None or other is None:
+        return point.yours is other
+    return math.isclose(point.yours, other, rel_tol=_ALIKE, abs_tol=_ALIKE)
 
 
 def _level(measure: Measure, yours: float | None, others: Mapping[str, float | None], *, bound: bool) -> Level:
