@@ -71,7 +71,7 @@ def test_a_copy_of_reno_is_as_good_as_reno(judged: dict[str, Judgement]) -> None
     assert share.yours == pytest.approx(50, abs=12)
     assert found.copy_of == "reno"
     assert judging.recommendation(found) == (
-        "Reject", "in every scenario its figures are those of reno, within 1 %: it is nothing new",
+        "Reject", "in every scenario its figures are those of reno within 1 %: it is nothing new",
     )  # fmt: skip
     assert judged["bully"].copy_of is None
 

@@ -49,7 +49,7 @@ def recommendation(judgement: Judgement) -> tuple[str, str]:
     if failed:
         return "Reject", f"it fails {_listed(failed)}; the figures below are of little use until it passes"
     if judgement.copy_of is not None:
-        return "Reject", f"in every scenario its figures are those of {judgement.copy_of}, within 1 %: it is nothing new"
+        return "Reject", f"in every scenario its figures are those of {judgement.copy_of} within 1 %: it is nothing new"
     if serious:
         return "Major revision", f"{_count(serious, 'serious fault')}, {_count(weak, 'weak point')}"
     if weak > max(3, strong):
