@@ -127,3 +127,24 @@ def test_a_receiver_that_reads_a_megabyte_acknowledges_meanwhile(kernel: Kernel,
     assert len(gaps) > 20_000
     # A delayed acknowledgement comes each 24 us.
     assert gaps.max() < 60_000
+
+
+def test_a_window_that_limits_a_flow_is_used_up(kernel: Kernel, tmp_path: Path) -> None:
+    """What waits unread at the receiver is missing in flight."""
+    given = plan(
+        tmp_path,
+        "topology.dumbbell.pairs=1",
+        "topology.dumbbell.rtt=118ms",
+        "topology.dumbbell.bottleneck.rate=100Mbps",
+        "topology.dumbbell.bottleneck.queue=1500packets",
+        "transport.buffers=1212kB",
+        "measure.acks=false",
+        "duration=6s",
+    )
+    flight = {}
+    for method in ("sim", "lab"):
+        samples = pl.from_arrow(execute(method, given)[0].table("samples"))
+        assert isinstance(samples, pl.DataFrame)
+        flight[method] = samples.filter(pl.col("time_ns") > 3_000_000_000)["in_flight"].mean()
+    assert flight["sim"] == pytest.approx(837, abs=1)  # 1212 kB of 1448 B
+    assert flight["lab"] == pytest.approx(flight["sim"], rel=0.005)

@@ -24,8 +24,9 @@ const MIN_SHARE_PERCENT: u64 = 20;
 const LOOK_NS: u64 = 10_000_000;
 const LONGEST_LOOK_NS: u64 = 640_000_000;
 /// Relative error of the window that needs no adjustment.
-const TOLERANCE_PERCENT: u64 = 4;
+const TOLERANCE_PERMILLE: u64 = 5;
 const MAX_UNREAD_BYTES: u64 = 1 << 20;
+const FEW_SEGMENTS_BYTES: u64 = 6_000;
 
 /// The unread payload that a receiver tolerates, and the window that compensates for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +44,11 @@ impl WindowPlan {
     /// slow start overshoots by as much again.
     pub fn new(send_buffer: u64, receive_buffer: u64, capacity: u64) -> WindowPlan {
         let window = send_buffer.min(receive_buffer);
-        let unread = (window / 16).clamp(1, MAX_UNREAD_BYTES);
         let limits = window <= capacity.saturating_mul(2);
+        // What waits unread is missing in flight: little of a window that limits, but more than a few segments, which
+        // would wake the receiver for each.
+        let share = if limits { (window / 128).max(FEW_SEGMENTS_BYTES).min(window / 16) } else { window / 16 };
+        let unread = share.clamp(1, MAX_UNREAD_BYTES);
         WindowPlan { window_bytes: window, unread_bytes: unread as u32, limits }
     }
 
@@ -138,7 +142,7 @@ fn offered(info: &TcpInfo, taken: u64) -> u64 {
 /// The buffer that would offer the wanted window, if it differs from the present one.
 fn adjusted(buffer: u64, offered: u64, plan: &WindowPlan, growing: bool) -> Option<u64> {
     let wanted = plan.held_bytes();
-    let tolerance = wanted / 100 * TOLERANCE_PERCENT;
+    let tolerance = wanted / 1000 * TOLERANCE_PERMILLE;
     // Under a clamp, the window is the wanted one although data wait.
     let most = wanted + tolerance + u64::from(plan.unread_bytes);
     let near = (wanted - tolerance..=most).contains(&offered);
@@ -163,9 +167,12 @@ mod tests {
     #[test]
     fn the_smaller_buffer_is_the_window() {
         let plan = WindowPlan::new(1 << 20, 1 << 30, 1 << 19);
-        assert_eq!(plan, WindowPlan { window_bytes: 1 << 20, unread_bytes: 1 << 16, limits: true });
-        assert_eq!(plan.held_bytes(), (1 << 20) + (1 << 15));
-        assert!(!WindowPlan::new(1 << 20, 1 << 30, (1 << 19) - 1).limits);
+        assert_eq!(plan, WindowPlan { window_bytes: 1 << 20, unread_bytes: 1 << 13, limits: true });
+        assert_eq!(plan.held_bytes(), (1 << 20) + (1 << 12));
+        let wide = WindowPlan::new(1 << 20, 1 << 30, (1 << 19) - 1);
+        assert_eq!(wide, WindowPlan { window_bytes: 1 << 20, unread_bytes: 1 << 16, limits: false });
+        assert_eq!(WindowPlan::new(1 << 18, 1 << 30, 1 << 18).unread_bytes, 6_000);
+        assert_eq!(WindowPlan::new(1 << 14, 1 << 30, 1 << 14).unread_bytes, 1 << 10);
         assert_eq!(WindowPlan::new(50_000_000, 60_000_000, 0).unread_bytes, 1 << 20);
         assert_eq!(WindowPlan::new(1, 1, u64::MAX).unread_bytes, 1);
         assert!(WindowPlan::new(u64::MAX, u64::MAX, 0).listening_buffer() > 0);
@@ -180,7 +187,7 @@ mod tests {
                 buffer = adjusted(buffer, buffer * share / 100, &plan, false).unwrap_or(buffer);
             }
             let window = buffer * share / 100;
-            assert!((980_000..=1_130_000).contains(&window), "{share}: {window}");
+            assert!((995_000..=1_015_000).contains(&window), "{share}: {window}");
         }
     }
 
