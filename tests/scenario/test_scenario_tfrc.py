@@ -56,4 +56,4 @@ def test_a_path_of_tiny_packets_has_no_room_for_it() -> None:
 def test_every_method_has_it() -> None:
     found = plan(_ENTRY)
     for method in ("sim", "emul", "lab"):
-        assert get(method).obstacle(found) is None, method
+        assert get(method).unfit(found) is None, method
