@@ -32,7 +32,7 @@ impl CbrSender {
         let payload_bytes = open::udp_of(plan).payload_bytes;
         let Source::Cbr(cbr) = &plan.source else { unreachable!("the plan was checked: UDP has such a source") };
         let clock = CbrClock::new(cbr, payload_bytes + IP_UDP_BYTES, Time(plan.start_ns), plan.stop_ns);
-        let outgoing = Outgoing::new(context, flow, socket, payload_bytes);
+        let outgoing = Outgoing::new(context, flow, socket, payload_bytes, IP_UDP_BYTES);
         Ok(CbrSender { endpoint, outgoing, clock, next: 0, started: false })
     }
 

@@ -1,4 +1,4 @@
-//! Datagrams of flows at a constant bit rate and over TFRC: their headers, and many of them in one system call.
+//! Datagrams of flows at a constant bit rate, over TFRC and over DCCP: their headers, and many of them in one system call.
 //!
 //! In a run with a token, each carries a part of it, and none is longer for it: in the upper bits of the header's fields
 //! (48 bits in all), or as the first bytes of a payload that is too short for a header.

@@ -1,4 +1,4 @@
-//! What the ends of flows of datagrams have in common, at a constant bit rate or over TFRC: a batch that is sent, what the
+//! What the ends of flows of datagrams have in common, at a constant bit rate, over TFRC or over DCCP: a batch that is sent, what the
 //! kernel refused, and what is recorded of it.
 
 use std::io;
@@ -9,7 +9,7 @@ use weir_sys::{Errno, would_block};
 use weir_units::{Histogram, Time};
 
 use crate::context::Context;
-use crate::datagram::{Batch, Header, IP_UDP_BYTES, Seal};
+use crate::datagram::{Batch, Header, Seal};
 use crate::telemetry::{Totals, TransferRecord};
 
 /// The datagrams that a flow sends.
@@ -18,6 +18,9 @@ pub struct Outgoing {
     pub socket: Socket,
     batch: Batch,
     payload_bytes: u32,
+    header_bytes: u32,
+    /// When the connection was established, if the flow has one.
+    pub established: Option<Time>,
     /// Datagrams that the kernel refused.
     refused: u64,
     totals: Totals,
@@ -29,13 +32,15 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Those of a flow, before its start.
-    pub fn new(context: &Context, flow: u32, socket: Socket, payload_bytes: u32) -> Outgoing {
+    /// Those of a flow, before its start; `header_bytes`: those of IP and of the transport.
+    pub fn new(context: &Context, flow: u32, socket: Socket, payload_bytes: u32, header_bytes: u32) -> Outgoing {
         Outgoing {
             flow,
             socket,
             batch: Batch::new(payload_bytes as usize, Seal::new(context.job.token)),
             payload_bytes,
+            header_bytes,
+            established: None,
             refused: 0,
             totals: Totals::default(),
             sampled_ip_bytes: 0,
@@ -86,11 +91,30 @@ impl Outgoing {
         };
         self.batch.clear();
         self.refused += count - sent;
+        self.count(context, sent);
+        true
+    }
+
+    /// Sends one datagram; false if the kernel has no room, or the connection has failed.
+    pub fn offer(&mut self, context: &mut Context, header: &Header) -> bool {
+        self.batch.push(header);
+        let sent = self.batch.send(&self.socket);
+        self.batch.clear();
+        match sent {
+            Ok(sent) => self.count(context, sent as u64),
+            Err(error) => {
+                self.on_error(context, &error);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn count(&mut self, context: &Context, sent: u64) {
         self.totals.sent_packets += sent;
         self.totals.sent_bytes += sent * u64::from(self.payload_bytes);
-        self.totals.sent_ip_bytes += sent * u64::from(self.payload_bytes + IP_UDP_BYTES);
+        self.totals.sent_ip_bytes += sent * u64::from(self.payload_bytes + self.header_bytes);
         self.last_sent = context.now;
-        true
     }
 
     /// An error of the socket: the run fails, unless a queue is full or the flow has ended.
@@ -134,7 +158,8 @@ impl Outgoing {
     fn record(&self, context: &mut Context, end: Option<Time>) {
         let start = Time(context.flow(self.flow).start_ns);
         let (before, after) = (Totals::default(), self.totals);
-        let record = TransferRecord { number: 0, start, established: None, end, bytes: None, before, after };
+        let record =
+            TransferRecord { number: 0, start, established: self.established, end, bytes: None, before, after };
         context.telemetry.transfer(self.flow, &record);
     }
 }

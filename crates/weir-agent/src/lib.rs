@@ -11,6 +11,7 @@
 //!   protocol is `weir-quic`.
 //! - [`tfrc_sender`], [`tfrc_receiver`]: the ends of TFRC flows over UDP sockets; [`tfrc`]: what both need. The control
 //!   is `weir-tfrc`, as in the simulator. [`datagram`], [`datagram_flow`]: datagrams of these flows and of `cbr`.
+//! - [`dccp_sender`], [`dccp_receiver`]: the ends of flows over DCCP of the kernel; [`dccp`]: what both need.
 //! - [`native_sender`], [`native_receiver`]: the ends of flows over MPTCP and SCTP of the kernel; [`native`]: what
 //!   both need.
 //! - [`program_end`]: the ends of flows with traffic from other programs; [`program`]: their command lines;
@@ -31,7 +32,8 @@
 //! (`cbr.N.send_late_*`) or the receiver's `cbr.N.received`, `lost`, `reordered`, the error of the spacing between
 //! neighbours (`spacing_error_*`) and `delay_*`. For each TFRC flow `N` they are the sender's lateness
 //! (`tfrc.N.send_late_*`) and the reports that came (`tfrc.N.reports`), or the receiver's `tfrc.N.received`, `lost`,
-//! `reordered` and the reports that it sent (`reports_sent`). In a run with a token, `strangers` are the connections and datagrams
+//! `reordered` and the reports that it sent (`reports_sent`). For each DCCP flow `N` they are the receiver's
+//! `dccp.N.received`, `lost` and `reordered`. In a run with a token, `strangers` are the connections and datagrams
 //! that were refused because they did not carry it.
 //!
 //! The static binary (`scripts/binaries` builds it for a checkout):
@@ -55,6 +57,9 @@ mod context;
 mod course;
 mod datagram;
 mod datagram_flow;
+mod dccp;
+mod dccp_receiver;
+mod dccp_sender;
 mod deliveries;
 mod error;
 mod foreign;

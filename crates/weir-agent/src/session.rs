@@ -17,6 +17,8 @@ use crate::cbr_sender::CbrSender;
 use crate::census::{Census, Side};
 use crate::context::Context;
 use crate::datagram_flow::Incoming;
+use crate::dccp_receiver::DccpReceiver;
+use crate::dccp_sender::DccpSender;
 use crate::error::AgentError;
 use crate::native_receiver::NativeReceiver;
 use crate::native_sender::NativeSender;
@@ -88,6 +90,8 @@ enum Endpoint {
     CbrReceiver(Box<CbrReceiver>),
     TfrcSender(Box<TfrcSender>),
     TfrcReceiver(Box<TfrcReceiver>),
+    DccpSender(Box<DccpSender>),
+    DccpReceiver(Box<DccpReceiver>),
     QuicSender(Box<QuicSender>),
     QuicReceiver(Box<QuicReceiver>),
     NativeSender(Box<NativeSender>),
@@ -270,6 +274,7 @@ impl Session {
         match self.endpoints.get_mut(endpoint as usize) {
             Some(Endpoint::TcpSender(sender)) => sender.write(&mut self.context),
             Some(Endpoint::NativeSender(sender)) => sender.write(&mut self.context),
+            Some(Endpoint::DccpSender(sender)) => sender.write(&mut self.context),
             _ => {}
         }
     }
@@ -288,6 +293,11 @@ impl Session {
             Some(Endpoint::TcpReceiver(receiver)) => receiver.on_ready(context, generation, ready),
             Some(Endpoint::TfrcSender(sender)) => sender.on_ready(context),
             Some(Endpoint::TfrcReceiver(receiver)) => receiver.on_ready(context),
+            Some(Endpoint::DccpSender(sender)) => {
+                sender.on_ready(context, ready);
+                Ok(())
+            }
+            Some(Endpoint::DccpReceiver(receiver)) => receiver.on_ready(context, generation),
             Some(Endpoint::QuicSender(sender)) => sender.on_ready(context, generation),
             Some(Endpoint::QuicReceiver(receiver)) => receiver.on_ready(context),
             Some(Endpoint::NativeSender(sender)) => sender.on_ready(context, generation, ready),
@@ -330,6 +340,7 @@ impl Session {
                 Endpoint::TcpReceiver(_)
                 | Endpoint::QuicReceiver(_)
                 | Endpoint::TfrcReceiver(_)
+                | Endpoint::DccpReceiver(_)
                 | Endpoint::NativeReceiver(_) => Time::MAX,
                 Endpoint::CbrReceiver(_) => Time::ZERO,
                 Endpoint::Program(end) => end.first_instant(),
@@ -337,6 +348,7 @@ impl Session {
                 | Endpoint::QuicSender(_)
                 | Endpoint::NativeSender(_)
                 | Endpoint::TfrcSender(_)
+                | Endpoint::DccpSender(_)
                 | Endpoint::CbrSender(_) => {
                     Time(self.context.job.plan.flows[flow_of(&self.context.job, number)].start_ns)
                 }
@@ -399,7 +411,8 @@ impl Session {
             Endpoint::QuicSender(sender) => sender.on_due(context),
             Endpoint::QuicReceiver(receiver) => receiver.on_due(context),
             Endpoint::NativeSender(sender) => sender.on_due(context),
-            Endpoint::NativeReceiver(_) => Ok(()),
+            Endpoint::DccpSender(sender) => sender.on_due(context),
+            Endpoint::NativeReceiver(_) | Endpoint::DccpReceiver(_) => Ok(()),
             Endpoint::Program(end) => end.on_due(context),
             Endpoint::TcpReceiver(receiver) => receiver.on_due(context),
         }
@@ -440,6 +453,8 @@ impl Session {
                 Endpoint::TcpReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::TfrcSender(sender) => sender.on_tick(context, at, due),
                 Endpoint::TfrcReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
+                Endpoint::DccpSender(sender) => sender.on_tick(context, at, due),
+                Endpoint::DccpReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::QuicSender(sender) => sender.on_tick(context, at, due),
                 Endpoint::QuicReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::NativeSender(sender) => sender.on_tick(context, at, due),
@@ -474,6 +489,8 @@ impl Session {
                 Endpoint::TcpReceiver(receiver) => receiver.finish(),
                 Endpoint::TfrcSender(sender) => sender.finish(context),
                 Endpoint::TfrcReceiver(receiver) => receiver.finish(context),
+                Endpoint::DccpSender(sender) => sender.finish(context),
+                Endpoint::DccpReceiver(receiver) => receiver.finish(context),
                 Endpoint::QuicSender(sender) => sender.finish(context),
                 Endpoint::QuicReceiver(_) => {}
                 Endpoint::NativeSender(sender) => sender.finish(context),
@@ -554,7 +571,12 @@ impl Session {
                     add_incoming(&mut stats, &prefix, &receiver.incoming);
                     stats.insert(format!("{prefix}.reports_sent"), receiver.reports as f64);
                 }
-                Endpoint::TcpSender(_)
+                Endpoint::DccpReceiver(receiver) => {
+                    let prefix = format!("dccp.{}", receiver.incoming.flow());
+                    add_incoming(&mut stats, &prefix, &receiver.incoming);
+                }
+                Endpoint::DccpSender(_)
+                | Endpoint::TcpSender(_)
                 | Endpoint::TcpReceiver(_)
                 | Endpoint::QuicSender(_)
                 | Endpoint::QuicReceiver(_)
@@ -597,6 +619,8 @@ fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentE
         (End::To(_), Transport::Tcp(_)) => Endpoint::TcpReceiver(TcpReceiver::new(context, number, flow)?),
         (End::From(_), Transport::Quic(_)) => Endpoint::QuicSender(Box::new(QuicSender::new(context, number, flow)?)),
         (End::To(_), Transport::Quic(_)) => Endpoint::QuicReceiver(Box::new(QuicReceiver::new(context, number, flow)?)),
+        (End::From(_), Transport::Dccp(_)) => Endpoint::DccpSender(Box::new(DccpSender::new(context, number, flow)?)),
+        (End::To(_), Transport::Dccp(_)) => Endpoint::DccpReceiver(Box::new(DccpReceiver::new(context, number, flow)?)),
         (End::From(_), Transport::Mptcp(_) | Transport::Sctp(_)) => {
             Endpoint::NativeSender(Box::new(NativeSender::new(context, number, flow)?))
         }

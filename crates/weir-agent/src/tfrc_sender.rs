@@ -5,6 +5,7 @@ use weir_tfrc::Sender;
 use weir_units::{Histogram, Time};
 
 use crate::context::Context;
+use crate::datagram::IP_UDP_BYTES;
 use crate::datagram_flow::Outgoing;
 use crate::error::AgentError;
 use crate::open;
@@ -37,7 +38,7 @@ impl TfrcSender {
         let payload_bytes = tfrc::payload_bytes(context, flow);
         Ok(TfrcSender {
             endpoint,
-            outgoing: Outgoing::new(context, flow, socket, payload_bytes),
+            outgoing: Outgoing::new(context, flow, socket, payload_bytes, IP_UDP_BYTES),
             sender: None,
             payload_bytes,
             stop: context.flow(flow).stop_ns.map_or(Time::MAX, Time),

@@ -38,6 +38,9 @@ const UDP_BYTES: usize = 8;
 /// SCTP, whose ports are where those of UDP are, and the bytes of its common header.
 const SCTP: u8 = 132;
 const SCTP_BYTES: usize = 12;
+/// DCCP (RFC 4340, section 5.1), and the least bytes of its generic header.
+const DCCP: u8 = 33;
+const DCCP_BYTES: usize = 12;
 /// Hop-by-hop, routing and destination options: a length and a next header each.
 const IPV6_OPTIONS: [u8; 3] = [0, 43, 60];
 const IPV6_FRAGMENT: u8 = 44;
@@ -137,7 +140,7 @@ pub struct Frame {
     pub end: u32,
     /// Source and destination; `None` for packets that are not IP.
     pub addresses: Option<(IpAddr, IpAddr)>,
-    /// Source and destination port, of TCP and UDP.
+    /// Source and destination port, of TCP, UDP, SCTP and DCCP.
     pub ports: Option<(u16, u16)>,
     /// The byte with DSCP and ECN.
     pub traffic_class: u8,
@@ -264,6 +267,14 @@ impl Frame {
             }
             UDP => transport.first_chunk::<UDP_BYTES>().ok_or(Malformed::Short)?.len(),
             SCTP => transport.first_chunk::<SCTP_BYTES>().ok_or(Malformed::Short)?.len(),
+            DCCP => {
+                let dccp = transport.first_chunk::<DCCP_BYTES>().ok_or(Malformed::Short)?;
+                let header = usize::from(dccp[4]) * 4;
+                if header < DCCP_BYTES || header > transport.len() {
+                    return Err(Malformed::Length);
+                }
+                header
+            }
             _ => return Ok(self),
         };
         let port = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
@@ -322,10 +333,10 @@ impl Frame {
         self.header_bytes() + size.min(self.payload_bytes() - index * size)
     }
 
-    /// Whether it is a datagram, carries TCP payload, or is a packet of SCTP.
+    /// Whether it is a datagram, carries payload of TCP or DCCP, or is a packet of SCTP.
     pub fn is_data(&self) -> bool {
         match self.protocol {
-            TCP => self.payload_bytes() > 0,
+            TCP | DCCP => self.payload_bytes() > 0,
             UDP | SCTP => true,
             _ => false,
         }

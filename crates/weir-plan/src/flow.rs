@@ -69,6 +69,8 @@ pub enum Transport {
     Mptcp(Native),
     /// SCTP (RFC 9260) of a real kernel.
     Sctp(Native),
+    /// DCCP (RFC 4340) of a real kernel.
+    Dccp(Dccp),
 }
 
 impl Transport {
@@ -77,11 +79,18 @@ impl Transport {
         !matches!(self, Transport::Udp(_))
     }
 
-    /// The settings of a transport that only a real kernel has.
+    /// Whether only a real kernel has it.
+    pub fn is_native(&self) -> bool {
+        matches!(self, Transport::Mptcp(_) | Transport::Sctp(_) | Transport::Dccp(_))
+    }
+
+    /// The settings of MPTCP or SCTP.
     pub fn native(&self) -> Option<&Native> {
         match self {
             Transport::Mptcp(native) | Transport::Sctp(native) => Some(native),
-            Transport::Tcp(_) | Transport::Udp(_) | Transport::Quic(_) | Transport::Tfrc(_) => None,
+            Transport::Tcp(_) | Transport::Udp(_) | Transport::Quic(_) | Transport::Tfrc(_) | Transport::Dccp(_) => {
+                None
+            }
         }
     }
 }
@@ -218,7 +227,23 @@ pub struct Quic {
     pub receive_buffer_bytes: u64,
 }
 
-/// Settings of a transport that only a real kernel has.
+/// Settings of a DCCP connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dccp {
+    /// Congestion control of both directions, by its identifier: 2 is TCP-like (RFC 4341), 3 is TFRC (RFC 4342).
+    pub ccid: u8,
+    /// Payload of a datagram; the IP packet adds 36 bytes, and options now and then.
+    pub payload_bytes: u32,
+}
+
+/// Congestion controls that [`Dccp`] may name.
+pub const DCCP_CONTROLS: [u8; 2] = [2, 3];
+
+/// Least payload of a DCCP datagram: what it says of itself.
+pub const LEAST_DCCP_BYTES: u32 = 64;
+
+/// Settings of MPTCP or SCTP, which only a real kernel has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Native {

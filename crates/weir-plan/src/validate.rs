@@ -5,8 +5,8 @@ use std::fmt;
 use weir_elements::Fault;
 
 use crate::{
-    ChangeKind, Flow, LEAST_TFRC_BYTES, Link, Native, Plan, Programs, QUIC_CONTROLS, Quic, Ready, SCTP_CONTROLS,
-    Sender, Source, Transport,
+    ChangeKind, DCCP_CONTROLS, Dccp, Flow, LEAST_DCCP_BYTES, LEAST_TFRC_BYTES, Link, Native, Plan, Programs,
+    QUIC_CONTROLS, Quic, Ready, SCTP_CONTROLS, Sender, Source, Transport,
 };
 
 /// A plan contradicts itself.
@@ -63,7 +63,7 @@ impl Plan {
         crate::pages::validate(&self.flows)?;
         if let Some(trace) = &self.measure.trace {
             let traced = |i: usize| trace.flows.is_empty() || trace.flows.contains(&(i as u32));
-            let native = (0..self.flows.len()).find(|&i| traced(i) && self.flows[i].transport.native().is_some());
+            let native = (0..self.flows.len()).find(|&i| traced(i) && self.flows[i].transport.is_native());
             let problem = "a trace has packets of TCP and UDP only, and this flow has another transport";
             check(native.is_none(), || format!("flows[{}]", native.unwrap_or_default()), problem)?;
         }
@@ -140,6 +140,10 @@ impl Plan {
             let fits = matches!(flow.source, Source::Bulk | Source::Transfers { .. });
             check(fits, || at("source"), "MPTCP and SCTP need a bulk source or transfers")?;
         }
+        if let Transport::Dccp(dccp) = &flow.transport {
+            validate_dccp(dccp).map_err(|(field, problem)| PlanError::new(at(field), problem))?;
+            check(matches!(flow.source, Source::Bulk), || at("source"), "DCCP needs a bulk source")?;
+        }
         if let Source::Cbr(cbr) = &flow.source {
             check(cbr.rate_bps > 0, || at("source.rate_bps"), "must not be zero")?;
         }
@@ -206,6 +210,16 @@ fn validate_native(transport: &Transport, native: &Native) -> Result<(), (&'stat
     }
     if native.receive_buffer_bytes < native.payload_bytes.into() {
         return Err(("transport.receive_buffer_bytes", "must hold one packet"));
+    }
+    Ok(())
+}
+
+fn validate_dccp(dccp: &Dccp) -> Result<(), (&'static str, String)> {
+    if !DCCP_CONTROLS.contains(&dccp.ccid) {
+        return Err(("transport.ccid", "must be 2 or 3: Linux has no other".into()));
+    }
+    if !(LEAST_DCCP_BYTES..=65_000).contains(&dccp.payload_bytes) {
+        return Err(("transport.payload_bytes", format!("must be {LEAST_DCCP_BYTES} to 65000")));
     }
     Ok(())
 }

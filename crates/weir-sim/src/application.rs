@@ -83,6 +83,14 @@ impl Application {
                     format!("flow {}: its transport is one of a real kernel: --method lab, emul or hosts", flow.name);
                 Err(SimError::Unsupported(text))
             }
+            (_, Transport::Dccp(_)) => {
+                let text = format!(
+                    "flow {}: DCCP is the kernel's: --method lab; of its controls, the simulator has the law of CCID 3 only, \
+                     as `transport: {{protocol: tfrc}}`",
+                    flow.name
+                );
+                Err(SimError::Unsupported(text))
+            }
             (Source::Command(_), _) => {
                 let text = format!("flow {}: a program needs a real kernel: --method lab, emul or hosts", flow.name);
                 Err(SimError::Unsupported(text))

@@ -63,9 +63,12 @@ impl Flow {
     pub fn new(plan: &weir_plan::Flow, algorithm: Option<Algorithm>, starts: (u32, u32)) -> Result<Flow, SimError> {
         let tcp = match &plan.transport {
             Transport::Tcp(tcp) => algorithm.map(|algorithm| Box::new((tcp.clone(), algorithm))),
-            Transport::Udp(_) | Transport::Quic(_) | Transport::Tfrc(_) | Transport::Mptcp(_) | Transport::Sctp(_) => {
-                None
-            }
+            Transport::Udp(_)
+            | Transport::Quic(_)
+            | Transport::Tfrc(_)
+            | Transport::Mptcp(_)
+            | Transport::Sctp(_)
+            | Transport::Dccp(_) => None,
         };
         Ok(Flow {
             start: Time(plan.start_ns),

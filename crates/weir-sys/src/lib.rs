@@ -5,7 +5,7 @@
 //! - what several programs share: [`clock`], [`epoll`], [`netns`], [`process`];
 //! - sockets with the options of a plan ([`socket`]), many datagrams in a call ([`datagrams`]), timestamps of
 //!   acknowledgements ([`stamps`]);
-//! - MPTCP and SCTP ([`native`]);
+//! - MPTCP and SCTP ([`native`]), DCCP ([`dccp`]);
 //! - the state of connections ([`tcp_info`], [`diag`], [`probes`]) and of queueing disciplines ([`qdisc`]), by [`netlink`];
 //! - devices: [`tun`], and [`packet`] sockets with and without a ring;
 //! - [`pages`] of zeros, and [`isolation`]: seccomp filters, namespaces and mount attributes.
@@ -16,6 +16,7 @@ mod call;
 pub mod clock;
 mod control;
 pub mod datagrams;
+pub mod dccp;
 pub mod diag;
 pub mod epoll;
 pub mod isolation;

@@ -81,13 +81,7 @@ impl Socket {
             Protocol::Mptcp => ipproto::MPTCP,
             Protocol::Sctp => ipproto::SCTP,
         };
-        Socket::new(family, SocketType::STREAM, Some(number)).map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::PROTONOSUPPORT | Errno::NOPROTOOPT | Errno::SOCKTNOSUPPORT | Errno::INVAL) => {
-                let text = format!("the kernel of this host has no {}", protocol.name());
-                io::Error::new(io::ErrorKind::Unsupported, text)
-            }
-            _ => error,
-        })
+        Socket::new(family, SocketType::STREAM, Some(number)).map_err(|error| lacking(error, protocol.name()))
     }
 
     /// Makes SCTP send small messages at once.
@@ -140,14 +134,24 @@ impl Socket {
     }
 }
 
+/// The error of opening a socket of protocol `name`; `Unsupported` if the kernel has no such protocol.
+pub(crate) fn lacking(error: io::Error, name: &str) -> io::Error {
+    match Errno::from_io_error(&error) {
+        Some(Errno::PROTONOSUPPORT | Errno::NOPROTOOPT | Errno::SOCKTNOSUPPORT | Errno::INVAL) => {
+            io::Error::new(io::ErrorKind::Unsupported, format!("the kernel of this host has no {name}"))
+        }
+        _ => error,
+    }
+}
+
 fn u16_at(raw: &[u8], at: usize) -> u16 {
     raw.get(at..at + 2).map_or(0, |b| u16::from_ne_bytes([b[0], b[1]]))
 }
 
-fn u32_at(raw: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(raw: &[u8], at: usize) -> u32 {
     raw.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-fn u64_at(raw: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(raw: &[u8], at: usize) -> u64 {
     u64::from(u32_at(raw, at)) | u64::from(u32_at(raw, at + 4)) << 32
 }

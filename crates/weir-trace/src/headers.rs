@@ -37,7 +37,12 @@ pub fn build(frame: &mut Vec<u8>, record: &TraceRecord, plan: &Plan) -> io::Resu
     let ephemeral = (FIRST_EPHEMERAL + record.connection.saturating_sub(1) % FIRST_EPHEMERAL) as u16;
     let (from, to) = if record.is_forward() { (ephemeral, port) } else { (port, ephemeral) };
     match &flow.transport {
-        Transport::Udp(_) | Transport::Quic(_) | Transport::Tfrc(_) | Transport::Mptcp(_) | Transport::Sctp(_) => {
+        Transport::Udp(_)
+        | Transport::Quic(_)
+        | Transport::Tfrc(_)
+        | Transport::Mptcp(_)
+        | Transport::Sctp(_)
+        | Transport::Dccp(_) => {
             UdpHeader::with_ipv4_checksum(from, to, &ip, payload).map_err(invalid)?.write(frame)?;
         }
         Transport::Tcp(tcp) => {

@@ -74,5 +74,13 @@ bool find_course(struct sk_buff *skb, u32 node, union course *course)
 		if (flow_course(node, ip, ntohs(ports->source), ntohs(ports->dest), skb->len - header, course))
 			return true;
 	}
+	/* As in TCP, the header says where its options end (RFC 4340, section 5.1). */
+	if (!ip_is_fragment(ip) && ip->protocol == IPPROTO_DCCP) {
+		const struct dccp_hdr *dccp = (const void *)((const u8 *)ip + header);
+
+		if (flow_course(node, ip, ntohs(dccp->dccph_sport), ntohs(dccp->dccph_dport),
+				skb->len - header - dccp->dccph_doff * 4, course))
+			return true;
+	}
 	return any_course(node, ip->daddr, course);
 }

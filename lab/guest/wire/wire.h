@@ -39,6 +39,7 @@
 #include <linux/tcp.h>
 #include <linux/udp.h>
 #include <net/ip.h>
+#include <uapi/linux/dccp.h>
 
 #include "random.h"
 

@@ -16,6 +16,7 @@ from weir import _weir
 from weir.plan._types import (
     CbrSource,
     CommandSource,
+    DccpTransport,
     Flow,
     Link,
     MptcpTransport,
@@ -32,7 +33,10 @@ from weir.plan._types import (
 )
 
 __all__ = [
+    "DCCP_HEADERS",
+    "DCCP_OPTIONS",
     "IP_TCP_HEADERS",
+    "LEAST_DCCP_BYTES",
     "LEAST_TFRC_BYTES",
     "QUIC_HEADERS",
     "TIMESTAMPS",
@@ -62,6 +66,12 @@ __all__ = [
 
 IP_TCP_HEADERS = 40
 """Bytes of an IPv4 and a TCP header without options."""
+DCCP_HEADERS = 36
+"""Bytes of an IPv4 and a DCCP header without options (``HEADER_BYTES`` of ``crates/weir-agent/src/dccp.rs``)."""
+DCCP_OPTIONS = 40
+"""Bytes that Linux leaves free in a packet of DCCP for options, with CCID 2; with CCID 3, 32."""
+LEAST_DCCP_BYTES = 64
+"""Least payload of a DCCP datagram (``LEAST_DCCP_BYTES`` of ``crates/weir-plan``)."""
 LEAST_TFRC_BYTES = 64
 """Least payload of a TFRC datagram (``LEAST_TFRC_BYTES`` of ``crates/weir-plan``)."""
 UDP_HEADERS = 28
@@ -117,6 +127,8 @@ def header_bytes(transport: Transport) -> int:
             return UDP_HEADERS + QUIC_HEADERS
         case UdpTransport() | TfrcTransport():
             return UDP_HEADERS
+        case DccpTransport():
+            return DCCP_HEADERS
         case MptcpTransport() | SctpTransport():
             return NATIVE_HEADERS[kind_of(transport)]
     return IP_TCP_HEADERS + option_bytes(transport)

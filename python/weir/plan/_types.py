@@ -21,6 +21,7 @@ __all__ = [
     "CodelParams",
     "CodelQueue",
     "CommandSource",
+    "DccpTransport",
     "Delay",
     "DelayChange",
     "DroptailQueue",
@@ -1074,7 +1075,18 @@ class SctpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag
     """Maximum number of bytes written and not acknowledged."""
 
 
-Transport: TypeAlias = TcpTransport | UdpTransport | QuicTransport | TfrcTransport | MptcpTransport | SctpTransport
+class DccpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag="dccp"):
+    """DCCP (RFC 4340) of a real kernel."""
+
+    ccid: UInt8
+    """Congestion control of both directions, by its identifier: 2 is TCP-like (RFC 4341), 3 is TFRC (RFC 4342)."""
+    payload_bytes: UInt32
+    """Payload of a datagram; the IP packet adds 36 bytes, and options now and then."""
+
+
+Transport: TypeAlias = (
+    TcpTransport | UdpTransport | QuicTransport | TfrcTransport | MptcpTransport | SctpTransport | DccpTransport
+)
 """The transport of a flow."""
 
 

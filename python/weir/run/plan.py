@@ -243,12 +243,22 @@ def _flow(number: int, flow: plans.Flow) -> Flow:
         start_ns=flow.start_ns,
         stop_ns=flow.stop_ns,
         protocol=plans.kind_of(transport),
-        cc=None if isinstance(transport, plans.UdpTransport | plans.TfrcTransport) else transport.cc,
+        cc=_control(transport),
         payload_bytes=plans.payload_bytes(transport),
         header_bytes=plans.header_bytes(transport),
         kind=plans.kind_of(flow.source),
         typed=flow,
     )
+
+
+def _control(transport: plans.Transport) -> str | None:
+    """The congestion control of a transport that lets one choose."""
+    match transport:
+        case plans.UdpTransport() | plans.TfrcTransport():
+            return None
+        case plans.DccpTransport():
+            return f"ccid{transport.ccid}"
+    return transport.cc
 
 
 def _link(number: int, link: plans.Link) -> Link:

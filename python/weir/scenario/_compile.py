@@ -16,7 +16,7 @@ from ._class_members import assign_members
 from ._distribution import draw
 from ._flows import Group, groups_of
 from ._lang_scenario import Acks, Body, Instant, Trace
-from ._native import PROTOCOLS
+from ._native import UNTRACED
 from ._network import Link, Network
 from ._selector import Selector
 from ._switch import switch_plan
@@ -176,8 +176,8 @@ def _refuse_native(chosen: list[int], flows: list[dict[str, Any]], trace: Trace,
     """Logs an error if a traced flow has a transport whose headers no trace has."""
     for number in chosen or range(len(flows)):
         protocol = flows[number]["transport"]["protocol"]
-        if protocol in PROTOCOLS:
-            name, title = flows[number]["name"], PROTOCOLS[protocol]
+        if protocol in UNTRACED:
+            name, title = flows[number]["name"], UNTRACED[protocol]
             text = f"the trace would have flow `{name}` over {title}; it has TCP and UDP only: name others in `flows`"
             log.error(trace.at("flows") if trace.flows else trace.mark, text)
             return

@@ -12,6 +12,7 @@ from weir.plan import UDP_HEADERS
 
 from . import _commands, _pages
 from . import _lang_workload as lang
+from ._dccp import Dccp, dccp_plan
 from ._distribution import duty
 from ._lang_commands import Command, Iperf3
 from ._lang_scenario import Body
@@ -72,7 +73,7 @@ class Group:
             raise self._log.error(entry.mark, f"{budget.flows} flows are too many; the limit is {MAX_FLOWS}")
         self.flows = self._place(pairs, count)
 
-    def _resolved(self, body: Body) -> Resolved | Quic | Tfrc | Native:
+    def _resolved(self, body: Body) -> Resolved | Quic | Tfrc | Native | Dccp:
         entry = self.entry
         spec = merge(body.transport, entry.transport)
         protocol = spec.protocol or "tcp"
@@ -84,7 +85,7 @@ class Group:
             raise self._log.error(mark, f"a program brings its own transport, and weir has none with {name} for it")
         if protocol in PROTOCOLS:
             return Native(spec, entry, body.transport, self._log)
-        kind = Quic if protocol == "quic" else Tfrc
+        kind: type[Quic | Tfrc | Dccp] = {"quic": Quic, "tfrc": Tfrc, "dccp": Dccp}[protocol]
         return kind(spec, entry, body.transport, self._log)
 
     @property
@@ -363,6 +364,8 @@ class Group:
                 return quic_plan(quic, flow.path, flow.rtt)
             case Tfrc() as tfrc:
                 return tfrc_plan(tfrc, flow.path)
+            case Dccp() as dccp:
+                return dccp_plan(dccp, flow.path)
             case Native() as native:
                 return native_plan(native, flow.path, flow.rtt)
             case Resolved() as tcp:

@@ -1,4 +1,4 @@
-"""Language definitions of transports: congestion controls and settings of TCP, QUIC, TFRC, MPTCP and SCTP."""
+"""Language definitions of transports: congestion controls and settings of TCP, QUIC, TFRC, MPTCP, SCTP and DCCP."""
 
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
 from __future__ import annotations
@@ -129,9 +129,15 @@ class Transport(Spec):
                 "tfrc": "TFRC (RFC 5348): datagrams at the rate of TCP's throughput equation; it has no other settings",
                 "mptcp": "MPTCP (RFC 8684) of a real kernel, over one path; it has `cc` (`linux:NAME`) and buffers",
                 "sctp": "SCTP (RFC 9260) of a real kernel; it has buffers",
+                "dccp": "DCCP (RFC 4340) of a real kernel: datagrams of a `bulk` entry; it has `ccid`",
             },
         ),
         "Protocol that carries the data. Default: `tcp`.",
+        default=None,
+    )
+    ccid: int | None = key(
+        Integer(2, 3, "2 (TCP-like, RFC 4341) or 3 (TFRC, RFC 4342)"),
+        "Congestion control of `protocol: dccp`: 2, TCP-like (RFC 4341), or 3, TFRC (RFC 4342). Default: 2.",
         default=None,
     )
     cc: CongestionControl | None = key(

@@ -14,7 +14,7 @@ from ._lang_workload import Workload
 from ._network import Path as Way
 from ._transport import buffer_bytes, buffer_of
 
-__all__ = ["PROTOCOLS", "Native", "native_plan"]
+__all__ = ["PROTOCOLS", "UNTRACED", "Native", "native_plan"]
 
 _KEYS = frozenset({"protocol", "cc", "buffers", "send_buffer", "receive_buffer"})
 _LINUX = "linux:"
@@ -22,6 +22,8 @@ _LINUX = "linux:"
 
 PROTOCOLS = {"mptcp": "MPTCP", "sctp": "SCTP"}
 """Their names in sentences, by those in a scenario."""
+UNTRACED = {**PROTOCOLS, "dccp": "DCCP"}
+"""Transports of which no trace has packets."""
 
 
 class Native:

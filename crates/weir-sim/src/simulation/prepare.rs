@@ -32,7 +32,7 @@ pub(super) fn check_limits(plan: &Plan, slots: Slots) -> Result<(), SimError> {
         Transport::Udp(udp) => udp.payload_bytes + UDP_HEADERS > u32::from(u16::MAX),
         Transport::Tfrc(tfrc) => tfrc.payload_bytes + UDP_HEADERS > u32::from(u16::MAX),
         // The application refuses it.
-        Transport::Quic(_) | Transport::Mptcp(_) | Transport::Sctp(_) => false,
+        Transport::Quic(_) | Transport::Mptcp(_) | Transport::Sctp(_) | Transport::Dccp(_) => false,
     };
     if let Some(flow) = plan.flows.iter().find(too_big) {
         return Err(SimError::Unsupported(format!("flow {}: an IP packet holds 65535 bytes at most", flow.name)));

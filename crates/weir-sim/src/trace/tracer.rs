@@ -113,9 +113,12 @@ impl Traced {
     fn new(flow: &weir_plan::Flow) -> Traced {
         let (headers, timestamps) = match &flow.transport {
             Transport::Tcp(tcp) => (header_bytes(tcp.timestamps), tcp.timestamps),
-            Transport::Udp(_) | Transport::Quic(_) | Transport::Tfrc(_) | Transport::Mptcp(_) | Transport::Sctp(_) => {
-                (UDP_HEADERS, false)
-            }
+            Transport::Udp(_)
+            | Transport::Quic(_)
+            | Transport::Tfrc(_)
+            | Transport::Mptcp(_)
+            | Transport::Sctp(_)
+            | Transport::Dccp(_) => (UDP_HEADERS, false),
         };
         Traced {
             headers,

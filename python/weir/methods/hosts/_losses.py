@@ -15,12 +15,12 @@ from weir.hosts.messages import Frame
 
 __all__ = ["losses"]
 
-_COUNT = re.compile(r"\.(?:cbr|tfrc)\.(\d+)\.lost$")
+_COUNT = re.compile(r"\.(?:cbr|tfrc|dccp)\.(\d+)\.lost$")
 
 
 def losses(flows: Iterable[Frame], stats: Mapping[str, float]) -> Iterator[Frame]:
-    """Tables ``drops`` (:mod:`weir.hosts.merge`) from ``flows``, and the receivers' counts ``NODE.cbr.FLOW.lost``
-    and ``NODE.tfrc.FLOW.lost``."""
+    """Tables ``drops`` (:mod:`weir.hosts.merge`) from ``flows``, and the receivers' counts ``NODE.cbr.FLOW.lost``,
+    and those of ``tfrc`` and ``dccp``."""
     for frame in flows:
         columns = frame.columns
         again = columns["retransmitted_packets"] > 0

@@ -17,8 +17,8 @@ __all__ = ["Controls", "controls", "obstacle"]
 _DRAWS = ("weir_random_", "weir_stamps(")
 """What the source of a congestion control calls for a random number, or for timestamps, whose offset is random."""
 
-_MODULES = ("sctp",)
-"""Transports that are modules of the lab's kernel."""
+_MODULES = {"sctp": "sctp", "dccp": "dccp_ipv4"}
+"""The modules of the lab's kernel that transports are."""
 _NAME = 15
 """Longest name of a congestion control in Linux."""
 
@@ -83,9 +83,9 @@ def controls(plan: Plan, kernel: Kernel) -> Controls:
         ours[cc] = _fitting(cc.name, Control.of(source, "weir_" if number == 0 else f"w{number}_"))
         names[cc.label] = ours[cc].kernel_name
     modules = kernel.modules(ours.values())
-    protocols = {kind_of(flow.transport) for flow in plan.flows} & set(_MODULES)
+    protocols = {kind_of(flow.transport) for flow in plan.flows} & _MODULES.keys()
     loads = (
-        *((module, "") for name in sorted(protocols) for module in kernel.protocol(name)),
+        *((module, "") for name in sorted(protocols) for module in kernel.protocol(_MODULES[name])),
         *((modules[control], _parameters(cc)) for cc, control in ours.items()),
     )
     return Controls(loads, names, {control.kernel_name: cc.name for cc, control in ours.items()})
