@@ -35,4 +35,4 @@ def test_a_kernel_without_dccp_is_named_before_the_run(tmp_path: Path) -> None:
     run = weir("run", str(scenario), "--method", "emul", "--out", str(tmp_path / "run"), "--no-report")
     _, said = run.communicate(timeout=120)
     assert run.returncode == 2, said
-    assert "protocol: dccp: the kernel of this host has no DCCP" in said
+    assert "method 'emul' cannot execute this: protocol: dccp: the kernel of this host has no DCCP" in said

@@ -45,7 +45,7 @@ class Workers(Protocol):
         """Why no plan can be executed there by ``method``; ``None`` if some can."""
 
     def obstacle(self, method: methods.Method, plan: Mapping[str, Any]) -> str | None:
-        """Why ``plan`` cannot be executed there, although ``method`` can execute it here; ``None`` if it can."""
+        """Why ``plan`` cannot be executed there, although ``method`` can execute it; ``None`` if it can."""
 
     def start(self, name: str, jobs: Sequence[Job], next_job: NextJob, display: Display) -> Executor:
         """Starts the execution of ``jobs`` by the method called ``name``; ``next_job`` returns them.
@@ -69,8 +69,9 @@ class LocalWorkers:
     def refusal(self, method: methods.Method) -> None:
         """Refuses none."""
 
-    def obstacle(self, method: methods.Method, plan: Mapping[str, Any]) -> None:
-        """Refuses none."""
+    def obstacle(self, method: methods.Method, plan: Mapping[str, Any]) -> str | None:
+        """Refuses what this machine lacks."""
+        return method.lacking(plan)
 
     def start(self, name: str, jobs: Sequence[Job], next_job: NextJob, display: Display) -> Executor:
         """See :class:`Workers`."""

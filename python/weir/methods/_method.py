@@ -163,6 +163,10 @@ class Method(abc.ABC):
         """
         return self.obstacle(plan) if self.clock == "virtual" else None
 
+    def lacking(self, plan: Plan) -> str | None:
+        """What this machine's system lacks of ``plan``, whatever the plan's size; ``None``: nothing, as far as known."""
+        return None
+
     def untried(self, plan: Plan) -> str | None:
         """The part of ``plan`` whose feasibility only an execution can show, without an obstacle; for people."""
         return None

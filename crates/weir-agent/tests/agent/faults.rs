@@ -23,6 +23,20 @@ fn refused(job: &Value, code: i32) -> String {
     text
 }
 
+/// Where the kernel has DCCP, the agent is ready instead.
+#[test]
+fn a_kernel_without_dccp_is_named() {
+    let dccp = json!({"protocol": "dccp", "ccid": 3, "payload_bytes": 1424});
+    let (agent, first) = Agent::with(&ends(&job(500, &[flow(0, dccp, bulk())]), &["to"]));
+    match first {
+        Message::Error { text } => {
+            assert!(text.ends_with("socket cannot be opened: the kernel of this host has no DCCP"), "{text}");
+            assert_eq!(agent.wait().code, Some(1));
+        }
+        first => assert!(matches!(first, Message::Ready), "{first:?}"),
+    }
+}
+
 #[test]
 fn stop_ends_the_run_with_the_results_so_far() {
     let job = one_bulk_flow(60_000);

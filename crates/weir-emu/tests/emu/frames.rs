@@ -20,6 +20,25 @@ fn lengths_and_ports_are_found() {
     assert_eq!((frame.packets(), frame.packet_bytes(0), frame.version), (7, 1520, 6));
 }
 
+/// RFC 4340, section 5.1: ports where those of TCP are, and the words of the header in the fifth byte.
+#[test]
+fn a_packet_of_dccp_is_data_if_it_has_payload() {
+    let with_header = |words: u8| {
+        let mut bytes = Packet::datagram().build();
+        (bytes[0], bytes[VNET_BYTES + 9], bytes[VNET_BYTES + 24]) = (0, 33, words);
+        parse(&bytes)
+    };
+    let data = with_header(4).expect("a header of 16 bytes");
+    assert_eq!((data.ports, data.header_bytes(), data.payload_bytes()), (Some((40_000, FIRST_PORT)), 36, 1464));
+    assert!(data.is_data());
+    let mut alone = Packet { payload: 8, ..Packet::datagram() }.build();
+    (alone[0], alone[VNET_BYTES + 9], alone[VNET_BYTES + 24]) = (0, 33, 4);
+    assert!(!parse(&alone).expect("a header alone").is_data());
+    assert_eq!(with_header(2), Err(Malformed::Length), "a header of 8 bytes");
+    alone[VNET_BYTES + 24] = 5;
+    assert_eq!(parse(&alone), Err(Malformed::Length), "a header beyond the packet");
+}
+
 #[test]
 fn padding_behind_a_packet_does_not_count() {
     let mut bytes = Packet::tcp(0).build();

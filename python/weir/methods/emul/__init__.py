@@ -95,7 +95,7 @@ class Emul(Method):
             return str(error)
         if missing:
             return f"this machine has too little: {', '.join(need.what for need in missing)}"
-        return lacking_control(typed) or lacking_protocol(typed)
+        return lacking_control(typed) or self.lacking(plan)
 
     def unfit(self, plan: Mapping[str, Any]) -> str | None:
         """See :meth:`weir.methods.Method.unfit`."""
@@ -109,6 +109,10 @@ class Emul(Method):
         except MethodError as error:
             return str(error)
         return cc.no_kernel(typed)
+
+    def lacking(self, plan: Mapping[str, Any]) -> str | None:
+        """See :meth:`weir.methods.Method.lacking`."""
+        return lacking_protocol(plan_of(plan))
 
     def untried(self, plan: Mapping[str, Any]) -> str | None:
         """See :meth:`weir.methods.Method.untried`."""
