@@ -164,7 +164,7 @@ class Method(abc.ABC):
         return self.obstacle(plan) if self.clock == "virtual" else None
 
     def lacking(self, plan: Plan) -> str | None:
-        """What this machine's system lacks of ``plan``, whatever the plan's size; ``None``: nothing, as far as known."""
+        """What this machine's system lacks of ``plan``, whatever its size; ``None``: nothing, as far as known."""
         return None
 
     def untried(self, plan: Plan) -> str | None:
