@@ -85,7 +85,9 @@ class Group:
             raise self._log.error(mark, f"a program brings its own transport, and weir has none with {name} for it")
         if protocol in PROTOCOLS:
             return Native(spec, entry, body.transport, self._log)
-        kind: type[Quic | Tfrc | Dccp] = {"quic": Quic, "tfrc": Tfrc, "dccp": Dccp}[protocol]
+        if protocol == "dccp":
+            return Dccp(spec, entry, body.transport, self._log)
+        kind = Quic if protocol == "quic" else Tfrc
         return kind(spec, entry, body.transport, self._log)
 
     @property
