@@ -126,6 +126,7 @@ def test_every_key_that_quic_has_not_is_refused_with_a_reason() -> None:
         "sack_cost": "9ns",
         "backlog": "9",
         "moderation": "false",
+        "ccid": "2",
     }
     has = {"protocol", "cc", "buffers", "send_buffer", "receive_buffer", "initial_window"}
     assert set(json.loads(scenario_schema())["$defs"]["Transport"]["properties"]) == has | set(values)
