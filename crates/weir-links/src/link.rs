@@ -309,6 +309,16 @@ impl<P: Record> Link<P> {
         Some(())
     }
 
+    /// Whether nothing but queueing and a fixed delay happens to the next `packets` packets of `ip_bytes` each, whenever
+    /// they come: [`pass`](Link::pass) drops and marks none of them.
+    pub fn surely_passes(&self, packets: u64, ip_bytes: u32) -> bool {
+        let Discipline::Analytic(fifo) = &self.discipline else { return false };
+        self.loss.is_none()
+            && matches!(self.delay, DelayStage::Fixed(_))
+            && self.mtu.fits_bytes(ip_bytes)
+            && fifo.has_room_for(packets, ip_bytes + self.overhead)
+    }
+
     /// As [`enter`](Link::enter), whatever the link and the state of its queue.
     #[inline(never)]
     pub(crate) fn enter_any(&mut self, at: Time, mut packet: P, lost: &mut Vec<P>) -> Passage<P> {

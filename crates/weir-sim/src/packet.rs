@@ -143,6 +143,13 @@ impl Packet {
         self
     }
 
+    /// The same packet, `hops` places further on its route.
+    #[inline]
+    pub fn hopped_by(mut self, hops: u32) -> Packet {
+        self.address += u64::from(hops);
+        self
+    }
+
     /// The packet that is `packets` later in a train.
     #[inline]
     pub fn advanced(mut self, packets: u32) -> Packet {

@@ -204,8 +204,10 @@ impl Simulation {
     pub(super) fn pump(&mut self, index: usize) {
         let now = self.now;
         while let Some(transmit) = Sending::of(self, index).and_then(|mut sending| sending.next(now)) {
+            self.move_train(None);
             self.transmit(index, transmit);
         }
+        self.move_train(None);
         let flow = &mut self.flows[index];
         if flow.wake <= now {
             // Left in the past, it would be due again and again at the same instant.

@@ -10,6 +10,7 @@ use weir_units::Time;
 use super::Simulation;
 use super::links::{Forwarded, Wires};
 use super::sending::Sending;
+use super::trains::{TRAIN, surely_pass};
 use crate::connection::Connection;
 use crate::packet::{ECT, Kind, Packet};
 
@@ -92,7 +93,7 @@ impl Simulation {
     /// Takes plain segments that come to the receiver of a flow before `end` and before its timer is due, from the front
     /// of `packets`; returns their number.
     fn take_data(&mut self, index: usize, packets: &[(Time, Packet)], end: u64) -> usize {
-        let Simulation { links, routes, calendar, lost, slots, flows, host_until, statistics, .. } = self;
+        let Simulation { links, routes, calendar, lost, slots, flows, host_until, statistics, train, .. } = self;
         let flow = &mut flows[index];
         let Some(connection) = &mut flow.connection else { return 0 };
         if connection.syn_ack_at.is_some() {
@@ -105,6 +106,9 @@ impl Simulation {
             .with_ect_1(*ect_1);
         let reply = Packet::new(Kind::Ack, index, flow.reverse_start, *headers, flow.connection_number, flow.dscp);
         let Some(first) = routes.link(flow.reverse_start) else { return 0 };
+        let fused = routes.fused(flow.reverse_start + 1).is_some()
+            && links[first as usize].surely_passes(TRAIN as u64, *headers)
+            && surely_pass(links, routes, flow.reverse_start, *headers);
         let mut wires = Wires { links, routes, calendar, lost, pipes: slots.pipes };
         let (mut taken, mut stopped) = (0, None);
         for &(at, packet) in packets {
@@ -123,6 +127,13 @@ impl Simulation {
             statistics.packets += 1;
             statistics.unsent += u64::from(at > self.end);
             let packet = reply.numbered(ack.ack).stamped(ack.tsecr).echoing(ack.echo);
+            if fused {
+                train.push((at, packet));
+                if train.len() == TRAIN {
+                    break;
+                }
+                continue;
+            }
             let forwarded = wires.forward(first, packet, at);
             if !matches!(forwarded, Forwarded::Sent(_)) {
                 stopped = Some(forwarded);
@@ -138,6 +149,7 @@ impl Simulation {
         if let Some(stopped) = stopped {
             self.settle(stopped);
         }
+        self.move_train(Some(first));
         taken
     }
 
@@ -168,6 +180,7 @@ impl Simulation {
             self.gone += taken as u64;
             self.batches.acks += taken as u64;
         }
+        self.move_train(None);
         if let Some(transmit) = rest {
             self.transmit(index, transmit);
             self.pump(index);

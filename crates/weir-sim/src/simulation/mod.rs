@@ -18,6 +18,7 @@ mod sending;
 mod slots;
 mod stops;
 mod tfrc;
+mod trains;
 
 use weir_links::{Calendar, Link, Routes, append_classes_sorted, append_sorted, mark_fused};
 use weir_plan::Plan;
@@ -77,6 +78,8 @@ pub struct Batches {
     pub data: u64,
     /// Acknowledgements that a sender took in runs.
     pub acks: u64,
+    /// Packets that passed fused links in trains.
+    pub trains: u64,
 }
 
 /// A simulation of one plan.
@@ -100,6 +103,8 @@ pub struct Simulation {
     /// Sending hosts that take time for selective acknowledgements.
     busy_hosts: Vec<BusyHost>,
     lost: Vec<Packet>,
+    /// Packets of one route between links that are fused (see [`trains`]); none between events.
+    train: Vec<(Time, Packet)>,
     next_change: usize,
     telemetry: Telemetry,
     statistics: Statistics,
@@ -159,6 +164,7 @@ impl Simulation {
             host_until: vec![Time::ZERO; plan.links.len()],
             busy_hosts,
             lost: Vec::new(),
+            train: Vec::new(),
             next_change: 0,
             telemetry: Telemetry::new(&plan.measure),
             statistics: Statistics::default(),

@@ -4,6 +4,7 @@ use weir_links::{Calendar, Link};
 use weir_tcp::{Sender, Train, Transmit};
 use weir_units::Time;
 
+use super::trains::{TRAIN, surely_pass};
 use super::{Simulation, Statistics};
 use crate::connection::Connection;
 use crate::local_queue::LocalQueue;
@@ -26,18 +27,25 @@ pub(super) struct Sending<'a> {
     end: Time,
     /// A full segment, without number and timestamp.
     segment: Packet,
-    /// Whether trains may be sent: no packet is observed singly, and none enters another link at once.
+    /// Whether trains may be sent: no packet is observed singly, and links that are fused with the first one have room.
     trains: bool,
+    /// Whether packets enter other links together with the first one.
+    fused: bool,
+    /// The packets that wait before those links.
+    train: &'a mut Vec<(Time, Packet)>,
 }
 
 impl<'a> Sending<'a> {
     /// The sender of flow `index`; none without a connection.
     #[inline]
     pub fn of(simulation: &'a mut Simulation, index: usize) -> Option<Sending<'a>> {
-        let Simulation { end, slots, calendar, routes, links, flows, host_until, statistics, watch, .. } = simulation;
+        let Simulation { end, slots, calendar, routes, links, flows, host_until, statistics, watch, train, .. } =
+            simulation;
         let flow = &mut flows[index];
         let connection = flow.connection.as_mut()?;
         let (link, place) = (flow.first_link, flow.forward_start);
+        let fused = routes.fused(place + 1).is_some();
+        let trains = watch.is_none() && (!fused || surely_pass(links, routes, place, connection.full_bytes));
         let segment = Packet::new(Kind::Data, index, place, connection.full_bytes, flow.connection_number, flow.dscp);
         Some(Sending {
             segment: segment.flagged(ECT, connection.ecn).with_ect_1(connection.ect_1),
@@ -52,7 +60,9 @@ impl<'a> Sending<'a> {
             statistics,
             host_until: host_until[link],
             end: *end,
-            trains: watch.is_none() && routes.fused(place + 1).is_none(),
+            trains,
+            fused,
+            train,
         })
     }
 
@@ -74,7 +84,8 @@ impl<'a> Sending<'a> {
         self.segment.answered(Kind::Ack, self.connection.headers)
     }
 
-    /// Transmits trains; returns a packet that needs more ado. None if the sender may send nothing now.
+    /// Transmits trains, which the caller [moves on](Simulation::move_train); returns a packet that needs more ado. None if
+    /// the sender may send nothing now.
     #[inline]
     pub fn next(&mut self, now: Time) -> Option<Transmit> {
         if *self.wake <= now {
@@ -113,14 +124,27 @@ impl<'a> Sending<'a> {
         let first = self.segment.numbered(segment.seq).stamped(segment.tsval);
         let at = now.max(self.host_until);
         let (mut sent, mut leads) = (0, None);
-        let outcome = self.first.send_train(at, most, *full_bytes, |pipe, departure, arrival| {
-            if pipe.push(arrival, first.advanced(sent)) {
-                leads = Some(arrival);
+        let outcome = if self.fused {
+            let most = most.min((TRAIN - self.train.len()) as u64);
+            if most == 0 {
+                return false;
             }
-            sent += 1;
-            room.take(now, departure, *full_bytes);
-            room.is_left()
-        });
+            self.first.send_train(at, most, *full_bytes, |_, departure, arrival| {
+                self.train.push((arrival, first.advanced(sent)));
+                sent += 1;
+                room.take(now, departure, *full_bytes);
+                room.is_left()
+            })
+        } else {
+            self.first.send_train(at, most, *full_bytes, |pipe, departure, arrival| {
+                if pipe.push(arrival, first.advanced(sent)) {
+                    leads = Some(arrival);
+                }
+                sent += 1;
+                room.take(now, departure, *full_bytes);
+                room.is_left()
+            })
+        };
         if outcome.is_none() {
             return false;
         }

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestRunner;
-use weir_plan::{Ack, Delay, Plan, Queue, Source, Tcp};
+use weir_plan::{Ack, Delay, Limit, Loss, Plan, Queue, Source, Stack, StepQueue, Tcp};
 use weir_sim::{Batches, Simulation, Tables};
 use weir_units::Time;
 
@@ -139,13 +139,17 @@ fn batches_change_nothing_whatever_the_regions() {
     let steps = prop_oneof![Just(u64::MAX / 2), MS..150 * MS];
     let outcome = TestRunner::new(cases(more() * CASES)).run(&(plan(), steps), |(plan, step_ns)| {
         let (tables, batches) = run_ahead(&plan, step_ns);
-        let Batches { passed, data, acks } = seen.get();
-        let sum = Batches { passed: passed + batches.passed, data: data + batches.data, acks: acks + batches.acks };
-        seen.set(sum);
+        let Batches { passed, data, acks, trains } = seen.get();
+        seen.set(Batches {
+            passed: passed + batches.passed,
+            data: data + batches.data,
+            acks: acks + batches.acks,
+            trains: trains + batches.trains,
+        });
         assert_same(&tables, &run_with(&plan, REFERENCE), &[])
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
-    let Batches { passed, data, acks } = seen.get();
+    let Batches { passed, data, acks, .. } = seen.get();
     let least = 1000 * u64::from(more());
     assert!(passed > least && data > least && acks > least, "hardly any batch: {:?}", seen.get());
 }
@@ -173,6 +177,36 @@ fn runs_of_plain_packets_change_nothing() {
         }
     }
     assert!(seen.data > 10_000 && seen.acks > 10_000, "hardly any run: {seen:?}");
+}
+
+/// A flow alone on its path sends trains over fused links, whether these have room for all packets, for most or for few,
+/// mark some or lose some at random.
+#[test]
+fn trains_over_fused_links_change_nothing() {
+    let limit = Limit { bytes: Some(1_000_000), packets: None };
+    let marks = Queue::Step(StepQueue { limit, threshold_bytes: 300_000, drop: false });
+    let bottlenecks = [
+        ("room for all", droptail(Some(20_000_000), None), None),
+        ("drops", droptail(Some(300_000), None), None),
+        ("few packets wait", droptail(Some(60_000), None), None),
+        ("marks", marks, None),
+        ("random losses", droptail(Some(20_000_000), None), Some(Loss::Bernoulli { p: 1e-4 })),
+    ];
+    for (name, queue, loss) in bottlenecks {
+        let mut seen = Batches::default();
+        for (stack, processing_ns) in [(Stack::Linux, 0), (Stack::Linux26, 20_000)] {
+            let mut plan = dumbbell(1, 1_000_000_000, 800_000_000, 10 * MS, queue.clone(), 400 * MS);
+            plan.links[0].loss = loss.clone();
+            add_flow(&mut plan, 0, 0, Tcp { stack, processing_ns, ecn: true, ..common::tcp(CONTROL) }, Source::Bulk);
+            let (tables, batches) = run_ahead(&plan, 70 * MS);
+            seen = Batches { data: seen.data + batches.data, trains: seen.trains + batches.trains, ..seen };
+            assert_same(&tables, &run_with(&plan, REFERENCE), &[])
+                .unwrap_or_else(|failure| panic!("{name}: {failure}"));
+        }
+        // Acknowledgements are in trains everywhere, data where nothing may happen to them.
+        let with_data = seen.trains > seen.data;
+        assert!(seen.trains > 2000 && with_data == name.starts_with("room"), "{name}: {seen:?}");
+    }
 }
 
 /// The packets of many pipes are sorted: more flows than a router merges, in step, so that packets often meet at the same
