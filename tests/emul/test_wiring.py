@@ -90,6 +90,13 @@ def test_a_threshold_of_earlier_connections_is_refused(plan: dict[str, Any]) -> 
     assert "initial_ssthresh" in (methods.get("lab").obstacle(known) or ""), "so that `weir run` takes the simulator"
 
 
+def test_rate_profiles_are_refused(plan: dict[str, Any]) -> None:
+    followed = changed(plan, 0, profile=[{"at_ns": 0, "rate_bps": 1_000_000}])
+    with pytest.raises(WiringError, match=r"profile \(.*\): weir follows rate profiles in the simulator only"):
+        wire(typed(followed), "t")
+    assert "profile" in (methods.get("lab").obstacle(followed) or ""), "so that `weir run` takes the simulator"
+
+
 @pytest.mark.parametrize(("field", "key"), [("jump_start", "jump_start"), ("quick_start_bps", "quick_start")])
 def test_beginnings_without_slow_start_are_refused(plan: dict[str, Any], field: str, key: str) -> None:
     begun = changed(plan, 0, **{field: True if field == "jump_start" else 20_000_000})

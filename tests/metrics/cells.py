@@ -61,6 +61,14 @@ _TRANSFERS = CellSpec(
     phases={"first": (0, 3)},
 )
 
+_PROFILE = CellSpec(
+    [
+        # 1000 packets of 1500 B: 6 Mbit in the first second, and the others in half a second.
+        FlowSpec(transfers=[(0, 2, 1_448_000)], profile=[(0, 6_000_000), (1, 12_000_000)]),
+        FlowSpec(index=1, transfers=[(0, 3, 1_448_000)]),
+    ]
+)
+
 _PAGES = CellSpec(
     [
         # Page 0 from 0 to 3 s, over both connections; page 1 from 5 s on, whose second object did not end.
@@ -294,6 +302,7 @@ RUNS: dict[str, list[CellSpec]] = {
     "settle": [_SETTLE],
     "streams": [_STREAMS],
     "transfers": [_TRANSFERS],
+    "profile": [_PROFILE],
     "pages": [_PAGES],
     "finished": [_FINISHED],
     "link": [_LINK],

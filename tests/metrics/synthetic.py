@@ -44,6 +44,8 @@ class FlowSpec:
     """(start s, end s, bytes); ``None``: a bulk flow."""
     pages: Sequence[int] = ()
     """The page of each transfer."""
+    profile: Sequence[tuple[float, int]] = ()
+    """Steps of its rate profile, (instant s, bit/s)."""
     unbegun: int = 0
     """Number of transfers of the plan, the last of ``transfers``, that were never begun."""
     program: bool = False
@@ -180,6 +182,8 @@ def _flow(flow: FlowSpec) -> dict[str, Any]:
     tcp = {"protocol": "tcp", "cc": flow.cc, "stack": "linux", "mss_bytes": 1448, "timestamps": True, "sack": True,
            "ecn": False, "initial_window": 10, "send_buffer_bytes": 1 << 22, "receive_buffer_bytes": 1 << 22,
            "pacing": False, "ack": "delayed"}  # fmt: skip
+    if flow.profile:
+        tcp["profile"] = [{"at_ns": _ns(at), "rate_bps": rate} for at, rate in flow.profile]
     udp: dict[str, Any] = {"protocol": "udp", "payload_bytes": 1472}
     source: dict[str, Any] = {"kind": "bulk"} if flow.protocol == "tcp" else {"kind": "cbr", "rate_bps": 1}
     if flow.transfers is not None:

@@ -105,6 +105,10 @@ CASES: list[tuple[str, str, float]] = [
     ("transfers", "completion.jain", 16 / (2 * 10)),  # means 3 and 1
     ("transfers", "completion.goodput", (4e6 + 2e6 + 2e6) / 3),
     ("transfers", "lateness[expected: 2s]", 1 / 3),
+    # 2 s instead of 1.5 s and a round trip of 10 ms with 1538 B there and 90 B back at 1 Gb/s
+    ("profile", "profile.lateness", 0.5 - 0.010013024),
+    ("profile", "profile.lateness(elephants[1])", UNDEFINED),
+    ("transfers", "profile.lateness", UNDEFINED),
     # pages of 3, 2 and 0.5 s, and two that did not end
     ("pages", "page.completion", 5.5 / 3),
     ("pages", "page.completion.max", 3.0),
@@ -388,7 +392,7 @@ def test_values_are_within_the_bounds_that_metrics_declare(open_: Open) -> None:
 
 def test_every_metric_says_what_values_it_can_have() -> None:
     """Only differences can be negative; they declare no bounds."""
-    unbounded = {"aggressiveness", "lateness", "port.lost", "qef.transient"}
+    unbounded = {"aggressiveness", "lateness", "port.lost", "profile.lateness", "qef.transient"}
     assert {info.name for info in catalogue() if info.bounds == ANY} == unbounded
 
 

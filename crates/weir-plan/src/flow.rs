@@ -134,6 +134,10 @@ pub struct Tcp {
     /// for the simulator.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub quick_start_bps: u64,
+    /// Rate profile: the sender spaces its packets at the rate of the latest step, even if the congestion control permits
+    /// more. Empty: none. Only for the simulator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profile: Vec<RateStep>,
     /// Maximum number of bytes sent and not acknowledged.
     pub send_buffer_bytes: u64,
     /// Maximum number of bytes received and not read, as advertised in the window.
@@ -165,6 +169,16 @@ fn is_zero(value: &u64) -> bool {
 
 fn is_none(value: &u32) -> bool {
     *value == 0
+}
+
+/// A step of a rate profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateStep {
+    /// Instant of the run from which the rate holds.
+    pub at_ns: u64,
+    /// Rate of the IP packets, headers included.
+    pub rate_bps: u64,
 }
 
 /// Profile of a TCP stack.

@@ -6,7 +6,7 @@ use weir_elements::Fault;
 
 use crate::{
     ChangeKind, DCCP_CONTROLS, Dccp, Flow, LEAST_DCCP_BYTES, LEAST_TFRC_BYTES, Link, Native, Plan, Programs,
-    QUIC_CONTROLS, Quic, Ready, SCTP_CONTROLS, Sender, Source, Transport,
+    QUIC_CONTROLS, Quic, Ready, SCTP_CONTROLS, Sender, Source, Tcp, Transport,
 };
 
 /// A plan contradicts itself.
@@ -119,6 +119,7 @@ impl Plan {
             check(tcp.send_buffer_bytes >= mss, || at("transport.send_buffer_bytes"), "must hold one segment")?;
             check(tcp.receive_buffer_bytes >= mss, || at("transport.receive_buffer_bytes"), "must hold one segment")?;
             check(!matches!(flow.source, Source::Cbr(_)), || at("source"), "constant bit rate needs UDP")?;
+            validate_profile(tcp, flow).map_err(|(field, problem)| PlanError::new(at(field), problem))?;
         }
         if let Transport::Udp(udp) = &flow.transport {
             check((1..=65_507).contains(&udp.payload_bytes), || at("transport.payload_bytes"), "must be 1 to 65507")?;
@@ -173,6 +174,29 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+fn validate_profile(tcp: &Tcp, flow: &Flow) -> Result<(), (&'static str, &'static str)> {
+    let Some(first) = tcp.profile.first() else { return Ok(()) };
+    if first.at_ns > flow.start_ns {
+        return Err(("transport.profile", "must begin with the flow, or before"));
+    }
+    if !tcp.profile.is_sorted_by(|one, next| one.at_ns < next.at_ns) {
+        return Err(("transport.profile", "must have ascending instants"));
+    }
+    if tcp.profile.iter().any(|step| step.rate_bps == 0) {
+        return Err(("transport.profile", "must not have a rate of zero"));
+    }
+    if tcp.jump_start || tcp.quick_start_bps > 0 {
+        return Err((
+            "transport.profile",
+            "sets the rate of the first window, and so do jump_start and quick_start_bps",
+        ));
+    }
+    if matches!(flow.source, Source::Command(_)) {
+        return Err(("transport.profile", "needs a bulk source or transfers"));
+    }
+    Ok(())
 }
 
 fn validate_quic(quic: &Quic) -> Result<(), (&'static str, &'static str)> {

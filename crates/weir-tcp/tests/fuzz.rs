@@ -1,7 +1,7 @@
 //! Nothing that arrives makes either end panic or lose count, however little sense it makes.
 
 use proptest::prelude::*;
-use weir_plan::{Ack as AckPolicy, Stack, Tcp};
+use weir_plan::{Ack as AckPolicy, RateStep, Stack, Tcp};
 use weir_tcp::{Ack, Arrival, Receiver, SackBlocks, Sender, feedback};
 use weir_units::{Dur, Time};
 
@@ -75,6 +75,13 @@ fn tcp() -> impl Strategy<Value = Tcp> {
             initial_ssthresh: if pacing { 8 } else { 0 },
             jump_start: false,
             quick_start_bps: 0,
+            profile: if pacing && sack {
+                [(0, 1_000_000), (1_000_000_000, 90_000_000)]
+                    .map(|(at_ns, rate_bps)| RateStep { at_ns, rate_bps })
+                    .into()
+            } else {
+                Vec::new()
+            },
             send_buffer_bytes: 100_000,
             receive_buffer_bytes: buffer,
             pacing,

@@ -389,6 +389,10 @@ def refuse_other_stacks(plan: Plan) -> None:
             f"initial_ssthresh ({few}): Linux of today gives new connections no threshold, whatever their route says; "
             "the simulator does"
         )
+    following = [flow.name for flow, tcp in tcp_flows(plan) if tcp.profile]
+    if following:
+        few = ", ".join(following[:3]) + (", ..." if len(following) > 3 else "")
+        raise WiringError(f"profile ({few}): weir follows rate profiles in the simulator only (`sim`)")
     for key, name in (("jump_start", "Jump Start"), ("quick_start_bps", "Quick-Start (RFC 4782)")):
         begun = [flow.name for flow, tcp in tcp_flows(plan) if getattr(tcp, key)]
         if begun:

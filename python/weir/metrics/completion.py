@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from weir.metrics.fairness import jain_index
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Distribution, Floats, Ints, Sample, Values
 from weir.metrics.window import Window
+from weir.plan import TcpTransport
 from weir.run.bounds import MAX_INTERVALS
 
 __all__ = ["completed"]
@@ -208,3 +210,59 @@ def lateness(window: Window, *, expected: float) -> Sample:
     """Completion time of a transfer minus the predicted one; negative if the transfer was early."""
     owner, times, _ = completed(window)
     return Sample(owner, times - expected)
+
+
+@metric(
+    "profile.lateness",
+    symbol="L_i",
+    formula="T_i - (2 · RTT + time in which the profile passes the packets of the transfer)",
+    unit="s",
+    category=Category.STABILITY,
+    scope="group",
+    views=_USER,
+    source="RR-6874 sections 3.4 and 6.1; the prediction has no fitted coefficients",
+    tables=("flows",),
+)
+def profile_lateness(window: Window) -> Sample:
+    """Completion time of a transfer minus that of its rate profile: the packets at the rates of the profile, a base
+    round-trip time for the handshake if there was one, and one until the last acknowledgement. Transfers without a
+    profile are left out; there is no retransmission in the prediction.
+    """
+    owner, times, table = completed(window)
+    flows = {flow: following for flow in set(owner.tolist()) if (following := _following(window, flow)) is not None}
+    rows = [(i, flow) for i, flow in enumerate(owner.tolist()) if flow in flows]
+    late = []
+    for i, flow in rows:
+        row = table.row(i, named=True)
+        rtt, mss, headers, steps = flows[flow]
+        handshake = rtt if (row["established_ns"] or 0) > row["start_ns"] else 0
+        packets = -(-row["bytes"] // mss)
+        begin = row["start_ns"] + handshake
+        end = _passed(steps, begin, row["bytes"] + packets * headers) + rtt
+        late.append(times[i] - (end - row["start_ns"]) / 1e9)
+    return Sample(owner[[i for i, _ in rows]], np.array(late, dtype=np.float64))
+
+
+def _following(window: Window, flow: int) -> tuple[int, int, int, list[tuple[int, int]]] | None:
+    """Of a flow with a rate profile: base round-trip time, payload and headers of a packet, and the steps."""
+    plan = window.data.plan
+    planned = plan.flows[flow]
+    transport = planned.typed.transport
+    if not isinstance(transport, TcpTransport) or not transport.profile:
+        return None
+    steps = [(step.at_ns, step.rate_bps) for step in transport.profile]
+    return plan.base_rtt_ns(planned), planned.payload_bytes, planned.header_bytes, steps
+
+
+def _passed(steps: list[tuple[int, int]], begin: int, size: int) -> float:
+    """When ``size`` bytes that begin at ``begin`` (ns) have passed at the rates of ``steps``, ns."""
+    left = size * 8e9
+    at = float(begin)
+    for (_, rate), (until, _) in pairwise([*steps, (math.inf, 0)]):
+        if until <= at:
+            continue
+        if left <= rate * (until - at):
+            return at + left / rate
+        left -= rate * (until - at)
+        at = float(until)
+    return math.inf

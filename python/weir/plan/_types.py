@@ -80,6 +80,7 @@ __all__ = [
     "QuicTransport",
     "QuickstartQueue",
     "RateChange",
+    "RateStep",
     "RcpQueue",
     "Ready",
     "RedCurve",
@@ -941,6 +942,16 @@ class CommandSource(Struct, frozen=True, kw_only=True, tag_field="kind", tag="co
 Source: TypeAlias = BulkSource | TransfersSource | CbrSource | CommandSource
 """The payload of a flow."""
 
+
+class RateStep(Struct, frozen=True, kw_only=True):
+    """A step of a rate profile."""
+
+    at_ns: UInt64
+    """Instant of the run from which the rate holds."""
+    rate_bps: UInt64
+    """Rate of the IP packets, headers included."""
+
+
 Stack: TypeAlias = Literal["linux", "linux-2.6", "linux-2.4"]
 """Profile of a TCP stack.
 
@@ -990,6 +1001,10 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     processing_ns: UInt64 = 0
     """Maximum time until the receiving host's answer is at its link, uniformly distributed. Only for the
     simulator; real hosts take their own time.
+    """
+    profile: tuple[RateStep, ...] | None = None
+    """Rate profile: the sender spaces its packets at the rate of the latest step, even if the congestion control
+    permits more. Empty: none. Only for the simulator.
     """
     quick_start_bps: UInt64 = 0
     """Quick-Start (RFC 4782): the rate on the wire that a new connection asks the routers of its path for. 0:

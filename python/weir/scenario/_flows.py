@@ -19,6 +19,7 @@ from ._lang_scenario import Body
 from ._lang_web import Web
 from ._native import PROTOCOLS, Native, native_plan
 from ._network import Network, Path
+from ._profile import check_profile, profile_plan
 from ._quic import Quic, quic_plan
 from ._selector import Selector
 from ._sources import Best, Budget, Flow, Sources
@@ -174,6 +175,8 @@ class Group:
         if isinstance(entry, Command | Iperf3):
             _commands.check(entry, self._log)
         self._check_rate()
+        if isinstance(entry, lang.Profiled) and entry.profile is not None:
+            check_profile(entry, entry.profile, self.transport, self._log)
 
     def _check_rate(self) -> None:
         entry = self.entry
@@ -371,7 +374,10 @@ class Group:
             case Native() as native:
                 return native_plan(native, flow.path, flow.rtt)
             case Resolved() as tcp:
-                return tcp_plan(tcp, flow.path, flow.rtt)
+                plan = tcp_plan(tcp, flow.path, flow.rtt)
+                if isinstance(self.entry, lang.Profiled) and self.entry.profile is not None:
+                    plan["profile"] = profile_plan(self.entry, self.entry.profile, plan, flow, self._net)
+                return plan
 
     def _source(self, flow: Flow, stream: int, draws: str, horizon: int, transport: dict[str, Any]) -> dict[str, Any]:
         entry = self.entry

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from weir.language import units as _units
 from weir.language.problem import NOWHERE, Invalid, Log, Mark, choose
 from weir.language.scalars import BOOLEAN, DURATION, NAME, PACKET, RATE, SIZE, Definitions, Integer, Number
 from weir.language.spec import ListOf, OneOrEach, Spec, Struct, key
-from weir.language.tree import Map, Node, Scalar, describe
+from weir.language.tree import Map, Node, Scalar, Seq, describe
 
 from ._distribution import Distribution, DistributionType
 from ._dscp import DSCP
@@ -32,6 +33,8 @@ __all__ = [
     "Every",
     "On",
     "OnOff",
+    "Profiled",
+    "RateStep",
     "Starts",
     "Transfer",
     "Workload",
@@ -206,12 +209,64 @@ class Workload(Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bulk(Workload):
+class RateStep(Spec):
+    """A step of a rate profile: from an instant on, the packets leave at a rate."""
+
+    at_: int = key(INSTANT, "Time since the start of the flow. The first step is at 0, the default.", default=0)
+    rate: int | None = key(RATE, "Rate of the IP packets, headers included. This or `wire_rate`.", default=None)
+    wire_rate: int | None = key(
+        RATE,
+        "Rate on the wire of the first link, with preamble, header, FCS and gap of each packet. This or `rate`.",
+        default=None,
+    )
+
+    @property
+    def given(self) -> str:
+        """The key that gives the rate."""
+        return "rate" if self.wire_rate is None else "wire_rate"
+
+
+class _ProfileType:
+    what = "a rate, or a list of steps such as `[{rate: 300Mbps}, {at: 20s, rate: 700Mbps}]`"
+    _steps = ListOf(Struct(RateStep), 1, 10_000)
+
+    def parse(self, node: Node, log: Log) -> tuple[RateStep, ...]:
+        if isinstance(node, Scalar) and not node.null:
+            return (RateStep(rate=RATE.parse(node, log), mark=node.mark, marks={"rate": node.mark}),)
+        if not isinstance(node, Seq):
+            raise log.error(node.mark, f"expected {self.what}, found {describe(node)}")
+        steps = self._steps.parse(node, log)
+        if steps[0].at_:
+            raise log.error(steps[0].at("at"), "a profile begins with the flow: its first step is `at: 0s`")
+        for before, step in pairwise(steps):
+            if step.at_ <= before.at_:
+                text = f"expected ascending instants, found {_units.show_duration(step.at_)}"
+                raise log.error(step.at("at"), f"{text} after {_units.show_duration(before.at_)}")
+        return steps
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return {"anyOf": [RATE.schema(defs), self._steps.schema(defs)]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profiled(Workload):
+    """What may follow a rate profile."""
+
+    profile: tuple[RateStep, ...] | None = key(
+        _ProfileType(),
+        "Rate profile: the packets of each stream leave one by one at these rates, even if the congestion control "
+        "permits more. One rate, or steps at times since the start of the flow. TCP and `sim` only. Default: none.",
+        default=None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bulk(Profiled):
     """A TCP flow that sends as much as possible until it stops."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transfer(Workload):
+class Transfer(Profiled):
     """Transfers of given sizes over TCP, one after another."""
 
     size: Distribution | None = key(

@@ -70,6 +70,7 @@ fn tcp(ecn: bool) -> Tcp {
         initial_ssthresh: 0,
         jump_start: false,
         quick_start_bps: 0,
+        profile: Vec::new(),
         send_buffer_bytes: 1 << 24,
         receive_buffer_bytes: 1 << 24,
         pacing: false,

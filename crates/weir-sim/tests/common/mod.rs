@@ -29,6 +29,7 @@ pub fn tcp(cc: &str) -> Tcp {
         initial_ssthresh: 0,
         jump_start: false,
         quick_start_bps: 0,
+        profile: Vec::new(),
         send_buffer_bytes: 1 << 30,
         receive_buffer_bytes: 1 << 30,
         pacing: false,

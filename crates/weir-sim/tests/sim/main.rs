@@ -22,6 +22,7 @@ mod inside;
 mod kinds;
 mod lookahead;
 mod pages;
+mod profile;
 mod sack_cost;
 mod startup;
 mod switch;

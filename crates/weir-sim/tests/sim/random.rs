@@ -6,8 +6,8 @@ use proptest::sample::select;
 use weir_elements::{DrrClass, Members, PrioClass, WfqClass, WrrClass};
 use weir_plan::{
     Ack, Cbr, Change, ChangeKind, CodelParams, CodelQueue, Delay, DroptailQueue, DrrQueue, Flow, FqCodelQueue, FqQueue,
-    Limit, Link, Loss, Mark, Measure, Node, NodeKind, PieQueue, Plan, PoliceQueue, PrioQueue, Queue, RedCurve,
-    RedQueue, Role, Source, Stack, TbfQueue, Tcp, Tfrc, Transfer, Transport, Udp, WfqQueue, WrrQueue,
+    Limit, Link, Loss, Mark, Measure, Node, NodeKind, PieQueue, Plan, PoliceQueue, PrioQueue, Queue, RateStep,
+    RedCurve, RedQueue, Role, Source, Stack, TbfQueue, Tcp, Tfrc, Transfer, Transport, Udp, WfqQueue, WrrQueue,
 };
 
 use crate::common::MS;
@@ -198,6 +198,12 @@ fn link(dequeue_aqm: bool) -> impl Strategy<Value = Link> {
     )
 }
 
+fn steps() -> Vec<RateStep> {
+    [(0, 3_000_000), (100_000_000, 40_000_000), (150_000_000, 7_000_000)]
+        .map(|(at_ns, rate_bps)| RateStep { at_ns, rate_bps })
+        .into()
+}
+
 pub fn tcp() -> impl Strategy<Value = Tcp> {
     let cc = select(weir_cc::list().iter().map(|algorithm| algorithm.name()).collect::<Vec<_>>());
     let switches = vec(any::<bool>(), 7);
@@ -225,6 +231,7 @@ pub fn tcp() -> impl Strategy<Value = Tcp> {
             initial_ssthresh: if on[5] && on[6] { 16 } else { 0 },
             jump_start: false,
             quick_start_bps: 0,
+            profile: if on[3] && on[6] { steps() } else { Vec::new() },
             send_buffer_bytes,
             receive_buffer_bytes,
             pacing: on[3],

@@ -392,6 +392,7 @@ mod tests {
             initial_ssthresh: 0,
             jump_start: false,
             quick_start_bps: 0,
+            profile: Vec::new(),
             send_buffer_bytes: 100_000,
             receive_buffer_bytes: 100_000,
             pacing: false,

@@ -3,12 +3,13 @@
 //! `mod.rs` holds the state; `transmit` sends; `ack` processes acknowledgements by the other parts: `scoreboard` (the
 //! state of each segment), `rtt` (estimates and RTO), `loss` (loss detection by RACK, FACK or NewReno), `recovery` (the
 //! congestion state machine, PRR, undo), `timers` (RTO, tail-loss probe, reordering timer) and `window` (validation).
-//! `startup` has the beginnings without slow start.
+//! `startup` has the beginnings without slow start, `profile` the rates of a sender that follows a profile.
 
 mod ack;
 mod check;
 mod loss;
 mod plain;
+mod profile;
 mod rate;
 mod recovery;
 mod rtt;
@@ -26,6 +27,7 @@ use crate::packet::Segment;
 use crate::receiver::{self, FIRST_ACE};
 use crate::{feedback, segment_bytes};
 use loss::Rack;
+use profile::Profile;
 use rate::Delivery;
 use recovery::Recovery;
 use rtt::Rtt;
@@ -166,6 +168,8 @@ pub struct Sender {
     last_sent: Time,
     /// A beginning without slow start, until its consequences are over.
     startup: Option<Box<Startup>>,
+    /// The rates that the sender follows, if it follows any.
+    profile: Option<Box<Profile>>,
     /// Duplicates reported so far; the network caused those beyond the number of retransmissions.
     dsacks: u64,
 
@@ -204,7 +208,7 @@ impl Sender {
             ecn: tcp.ecn,
             counts_marks,
             quiet_echo: if counts_marks { FIRST_ACE } else { 0 },
-            paced: tcp.pacing,
+            paced: tcp.pacing || !tcp.profile.is_empty(),
             mss: segment_bytes(tcp),
             initial_window: tcp.initial_window,
             send_buffer: tcp.send_buffer_bytes,
@@ -234,6 +238,7 @@ impl Sender {
             cwnd_stamp: Time::ZERO,
             last_sent: Time::ZERO,
             startup: Startup::of(tcp),
+            profile: Profile::of(tcp),
             dsacks: 0,
             counters: Counters::default(),
             notices: Vec::new(),
@@ -397,7 +402,7 @@ impl Sender {
 
     /// Pacing rate, bytes per second; none for a flow without pacing.
     pub fn pacing_rate(&self) -> Option<u64> {
-        self.is_paced().then_some(self.cc.sock.pacing_rate)
+        self.is_paced().then(|| self.profile.as_deref().map_or(self.cc.sock.pacing_rate, |it| self.rate_by_profile(it)))
     }
 
     /// State of the congestion state machine, as Linux numbers it.

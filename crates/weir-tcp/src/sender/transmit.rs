@@ -271,8 +271,12 @@ impl Sender {
         allowed
     }
 
-    /// Releases a train of [`Sender::quantum_bytes`] at once, then waits for its time at the pacing rate.
+    /// Releases a train of [`Sender::quantum_bytes`] at once, then waits for its time at the pacing rate. A sender that follows
+    /// a profile spaces single packets.
     fn pace(&mut self, now: Time, len: u32) {
+        if self.profile.is_some() {
+            return self.pace_by_profile(now, len);
+        }
         let rate = self.cc.sock.pacing_rate.min(self.cc.sock.max_pacing_rate).max(1);
         let first_window = self.phase == Phase::Starting;
         if now >= self.next_send {

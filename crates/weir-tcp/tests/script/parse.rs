@@ -1,6 +1,6 @@
 //! Parses scripts.
 
-use weir_plan::{Ack, Stack, Tcp};
+use weir_plan::{Ack, RateStep, Stack, Tcp};
 use weir_units::{Dur, Time};
 
 use super::{AckLine, Action, DataLine, Drive, Line, Script, Sent, Span};
@@ -24,6 +24,7 @@ fn settings() -> Tcp {
         initial_ssthresh: 0,
         jump_start: false,
         quick_start_bps: 0,
+        profile: Vec::new(),
         send_buffer_bytes: 10_000_000,
         receive_buffer_bytes: 10_000_000,
         pacing: false,
@@ -110,6 +111,7 @@ fn set_option(tcp: &mut Tcp, word: &str) -> Result<(), String> {
         "ssthresh" => tcp.initial_ssthresh = parse_number(value)? as u32,
         "jump-start" => tcp.jump_start = on()?,
         "quick-start" => tcp.quick_start_bps = parse_number(value)?,
+        "profile" => tcp.profile = parse_profile(value)?,
         "mss" => tcp.mss_bytes = parse_number(value)? as u32,
         "send-buffer" => tcp.send_buffer_bytes = parse_number(value)?,
         "receive-buffer" => tcp.receive_buffer_bytes = parse_number(value)?,
@@ -117,6 +119,16 @@ fn set_option(tcp: &mut Tcp, word: &str) -> Result<(), String> {
         _ => return Err(format!("no option {name:?}")),
     }
     Ok(())
+}
+
+/// Steps of a rate profile, `SECONDS:BPS`, with commas between.
+fn parse_profile(text: &str) -> Result<Vec<RateStep>, String> {
+    text.split(',')
+        .map(|step| {
+            let (at, rate) = step.split_once(':').ok_or("a step is SECONDS:BPS")?;
+            Ok(RateStep { at_ns: parse_seconds(at)?.0, rate_bps: parse_number(rate)? })
+        })
+        .collect()
 }
 
 fn parse_action(drive: Drive, words: &[&str]) -> Result<Action, String> {

@@ -1,0 +1,62 @@
+"""Rate profiles of TCP flows: checks, and their form in plans."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from weir.language.problem import Log, gather
+from weir.language.units import show_rate
+from weir.plan import IP_TCP_HEADERS, TIMESTAMPS
+
+from ._lang_workload import Profiled, RateStep
+from ._network import Network
+from ._sources import Flow
+from ._transport import Resolved
+
+__all__ = ["check_profile", "profile_plan"]
+
+
+def check_profile(entry: Profiled, profile: tuple[RateStep, ...], transport: object, log: Log) -> None:
+    """Reports steps without one positive rate, and entries that cannot follow a profile."""
+    place = entry.at("profile")
+    if not isinstance(transport, Resolved):
+        raise log.error(place, "only TCP follows a rate profile; leave `protocol` out")
+    if entry.levels:
+        text = f"`{next(iter(entry.levels))}` counts sources by the rates of their links; leave it or `profile` out"
+        raise log.error(place, text)
+    for key in ("jump_start", "quick_start"):
+        if getattr(transport.spec, key):
+            raise log.error(place, f"`{key}` sets the rate of the first window, and so does `profile`; keep one")
+    gather(partial(_check_step, step, log) for step in profile)
+
+
+def _check_step(step: RateStep, log: Log) -> None:
+    if step.rate is not None and step.wire_rate is not None:
+        raise log.error(step.at("wire_rate"), "`wire_rate` and `rate` both give the rate; give one")
+    if step.rate is None and step.wire_rate is None:
+        raise log.error(step.mark, "the rate of this step is missing: `rate` of the IP packets, or `wire_rate`")
+    if not (step.rate or step.wire_rate):
+        raise log.error(step.at(step.given), "a rate of 0 never sends; give a positive one")
+
+
+def profile_plan(
+    entry: Profiled, profile: tuple[RateStep, ...], tcp: dict[str, Any], flow: Flow, net: Network
+) -> list[dict[str, int]]:
+    """The profile of a flow with these TCP settings as the plan has it: rates of IP packets, instants of the run."""
+    first = net.links[flow.path.links[0]]
+    size = tcp["mss_bytes"] + IP_TCP_HEADERS + (TIMESTAMPS if tcp["timestamps"] else 0)
+    steps = []
+    for step in profile:
+        on_wire = step.wire_rate
+        if on_wire is None:
+            assert step.rate is not None  # checked before
+            on_wire = step.rate * (size + first.overhead) // size
+        if flow.index == 0 and on_wire * entry.parallel > first.rate:
+            most = show_rate(first.rate)
+            text = f"{show_rate(on_wire * entry.parallel)} on the wire exceed the {most} of link `{first.name}`"
+            net.log.warn(step.at(step.given), f"flow `{entry.name}[0]`: {text}")
+        # Rounded down: what a packet takes beyond the wire's rate would wait in the host's queue.
+        rate = step.rate if step.wire_rate is None else step.wire_rate * size // (size + first.overhead)
+        steps.append({"at_ns": flow.start + step.at_, "rate_bps": max(1, rate or 0)})
+    return steps
