@@ -84,6 +84,7 @@ _BEYOND = {
     "network-physics",
     "network-zero-rate",
     "no-end",
+    "profile-compile",
     "programs-compile",
     "queue-physics",
     "quick",
