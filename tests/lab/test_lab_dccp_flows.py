@@ -12,7 +12,7 @@ from shared import Memory, dumbbell, execute, plan_of
 from weir.lab import Kernel
 
 _S = 1_000_000_000
-_FULL_BYTES = 36 + 1424
+_FULL_BYTES = 36 + 1296
 
 
 def _plan(ccid: int) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def test_each_packet_is_delivered_or_lost(lossy: tuple[int, Memory, dict[str, fl
     (row,) = _frame(sink, "flows").to_dicts()
     received, lost, reordered = _counts(stats)
     assert row["established_ns"] >= 50_000_000
-    assert row["delivered_bytes"] == 1424 * received
+    assert row["delivered_bytes"] == 1296 * received
     assert row["sent_packets"] == received + row["lost_packets"]
     # A loss behind the last packet that came is no gap.
     assert 20 < lost <= row["lost_packets"] < lost + 3

@@ -30,11 +30,11 @@ def problems(*entries: str, **keys: str) -> str:
 
 def test_a_datagram_leaves_room_for_the_options_of_the_kernel() -> None:
     found = plan(_ENTRY, transport="{cc: cubic, sack: false}")
-    assert found["flows"][0]["transport"] == {"protocol": "dccp", "ccid": 2, "payload_bytes": 1424}
+    assert found["flows"][0]["transport"] == {"protocol": "dccp", "ccid": 2, "payload_bytes": 1296}
     assert found["flows"][0]["source"] == {"kind": "bulk"}
     _weir.check_plan(json.dumps(found))
     transport = typed(found).flows[0].transport
-    assert (payload_bytes(transport), header_bytes(transport), packet_bytes(transport)) == (1424, 36, 1460)
+    assert (payload_bytes(transport), header_bytes(transport), packet_bytes(transport)) == (1296, 36, 1332)
 
 
 @pytest.mark.parametrize("ccid", [2, 3])
@@ -78,9 +78,9 @@ def test_programs_and_traces_are_refused() -> None:
 
 def test_a_path_of_tiny_packets_has_no_room_for_it() -> None:
     narrow = (
-        "{dumbbell: {pairs: 1, access: {rate: 1Gbps}, bottleneck: {rate: 1Gbps, queue: 10ms, mtu: 139B}, rtt: 20ms}}"
+        "{dumbbell: {pairs: 1, access: {rate: 1Gbps}, bottleneck: {rate: 1Gbps, queue: 10ms, mtu: 267B}, rtt: 20ms}}"
     )
-    assert "the path's MTU is 139; DCCP needs 140" in problems(_ENTRY, topology=narrow)
+    assert "the path's MTU is 267; DCCP needs 268" in problems(_ENTRY, topology=narrow)
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,13 @@ IP_TCP_HEADERS = 40
 """Bytes of an IPv4 and a TCP header without options."""
 DCCP_HEADERS = 36
 """Bytes of an IPv4 and a DCCP header without options (``HEADER_BYTES`` of ``crates/weir-agent/src/dccp.rs``)."""
-DCCP_OPTIONS = 40
-"""Bytes that Linux leaves free in a packet of DCCP for options, with CCID 2; with CCID 3, 32."""
+DCCP_OPTIONS = 40 + 128
+"""Bytes free in a packet of DCCP for options.
+
+Linux leaves 40 free with CCID 2, and 32 with CCID 3. With data in the other 128 (``DCCP_FEATNEG_OVERHEAD``), it gives up
+repeating the confirmations of the handshake, and the receiver resets the connection if the one packet that had them is
+lost.
+"""
 LEAST_DCCP_BYTES = 64
 """Least payload of a DCCP datagram (``LEAST_DCCP_BYTES`` of ``crates/weir-plan``)."""
 LEAST_TFRC_BYTES = 64
