@@ -71,9 +71,9 @@ DCCP_HEADERS = 36
 DCCP_OPTIONS = 40 + 128
 """Bytes free in a packet of DCCP for options.
 
-Linux leaves 40 free with CCID 2, and 32 with CCID 3. With data in the other 128 (``DCCP_FEATNEG_OVERHEAD``), it gives up
-repeating the confirmations of the handshake, and the receiver resets the connection if the one packet that had them is
-lost.
+Linux leaves 40 free with CCID 2, and 32 with CCID 3. With data in the other 128 (``DCCP_FEATNEG_OVERHEAD``), it gives
+up repeating the confirmations of the handshake, and the receiver resets the connection if the one packet that had them
+is lost.
 """
 LEAST_DCCP_BYTES = 64
 """Least payload of a DCCP datagram (``LEAST_DCCP_BYTES`` of ``crates/weir-plan``)."""
