@@ -75,7 +75,10 @@ def test_fair_queueing_is_what_the_call_feels(both: dict[tuple[str, str], Memory
     ninety_nine = {queue: percentile(both["lab", queue], 0, 99) for queue in QUEUES}
     # For Linux, a packet that finds an empty queue and a busy device has left the queue: the call waits for two.
     two = 2 * 1538 * 8 / 20e6 * 1e9
-    assert ninety_nine["fq_codel"] < 20.1e6 + two < 24e6 < ninety_nine["codel"] < 60e6 < 200e6 < ninety_nine["droptail"]
+    # One in a hundred waits for a third, too.
+    assert percentile(both["lab", "fq_codel"], 0, 98) < 20.1e6 + two
+    assert ninety_nine["fq_codel"] < 20.1e6 + 1.5 * two < 24e6
+    assert 24e6 < ninety_nine["codel"] < 60e6 < 200e6 < ninety_nine["droptail"]
     steps = {queue: percentile(both["lab", queue], 0, 95, "jitter") for queue in QUEUES}
     assert steps["fq_codel"] < steps["codel"] < steps["droptail"]
 
