@@ -363,7 +363,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--runs", type=int, default=4000, help="number of inputs (default 4000)")
     options.add_argument("--seed", type=int, default=1, help="seed of the mutations (default 1)")
-    options.add_argument("--seconds", type=int, default=30, help="most processor time of one input (default 30)")
+    options.add_argument("--seconds", type=int, default=60, help="most processor time of one input (default 60)")
     options.add_argument("--gigabytes", type=int, default=8, help="most memory of all (default 8)")
     options.add_argument("--engine", choices=("auto", "atheris", "random"), default="auto")
     given = options.parse_args()

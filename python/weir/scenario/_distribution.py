@@ -6,6 +6,7 @@ the same workload, and a new workload entry changes no other's draws. This modul
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 from collections.abc import Callable
@@ -85,9 +86,10 @@ class Distribution:
         low = max(least, self.least or 0)
         high = self.limit if self.most is None else min(self.most, self.limit)
         draws = draw()(seed, stream, {"kind": self.kind, **dict(self.parameters)}, n)
-        return [int(min(max(round(min(x, 2.0**62)), low), high)) for x in draws]
+        return [low if x <= low else high if x >= high else round(x) for x in draws]
 
 
+@functools.cache
 def draw() -> Draw:
     """The sampler of the Rust extension.
 
