@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from weir.language.problem import Log
 from weir.language.tree import Map, Node, Scalar, Seq, read
-from weir.scenario import parse
+from weir.scenario import ScenarioError, parse
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -74,3 +76,15 @@ def to_data(node: Node) -> Any:
         case Scalar() if _FLOAT.match(node.text):
             return float(node.text)
     return node.text
+
+
+def plan_of_workload(*entries: str, **keys: str) -> dict[str, Any]:
+    """The plan of a scenario with these entries of its workload, and these keys."""
+    return plan_of(workload(*entries, **keys))
+
+
+def problems_of_workload(*entries: str, **keys: str) -> str:
+    """What is wrong with such a scenario."""
+    with pytest.raises(ScenarioError) as caught:
+        plan_of_workload(*entries, **keys)
+    return str(caught.value)

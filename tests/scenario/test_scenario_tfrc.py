@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
-from scenario_support import plan_of, workload
+from scenario_support import plan_of_workload as plan
+from scenario_support import problems_of_workload as problems
 
 from weir import _weir
 from weir.methods import get
 from weir.plan import header_bytes, packet_bytes, payload_bytes, typed
-from weir.scenario import ScenarioError
 
 _ENTRY = "name: s, kind: bulk, between: pairs, transport: {protocol: tfrc}"
-
-
-def plan(*entries: str, **keys: str) -> dict[str, Any]:
-    return plan_of(workload(*entries, **keys))
-
-
-def problems(*entries: str, **keys: str) -> str:
-    with pytest.raises(ScenarioError) as caught:
-        plan(*entries, **keys)
-    return str(caught.value)
 
 
 def test_a_datagram_fills_the_path() -> None:
