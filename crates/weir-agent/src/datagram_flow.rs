@@ -1,5 +1,5 @@
-//! What the ends of flows of datagrams have in common, at a constant bit rate, over TFRC or over DCCP: a batch that is sent, what the
-//! kernel refused, and what is recorded of it.
+//! What the ends of flows of datagrams have in common, at a constant bit rate, over TFRC or over DCCP: a batch that is
+//! sent, what the kernel refused, and what is recorded of it.
 
 use std::io;
 
