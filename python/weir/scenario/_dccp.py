@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from weir.language.problem import Log
 from weir.plan import DCCP_HEADERS, DCCP_OPTIONS, LEAST_DCCP_BYTES
 
-from ._lang_transport import Transport
+from ._lang_transport import Transport, only_keys
 from ._lang_workload import Bulk, Workload
 from ._network import Path as Way
 
@@ -27,13 +26,8 @@ class Dccp:
         self.log = log
         if not isinstance(entry, Bulk):
             raise log.error(self.mark, "DCCP has no end of a transfer, for what is lost stays lost: `kind: bulk` only")
-        # Settings of the scenario are for its TCP flows, unless it is about DCCP itself.
-        asked = [entry.transport, *([base] if base.protocol == "dccp" else [])]
-        for part in asked:
-            for name in (f.name for f in fields(part) if f.metadata and f.name not in _KEYS):
-                if getattr(part, name) is not None:
-                    text = f"DCCP has no `{name}` here: `ccid` chooses its congestion control, 2 or 3"
-                    raise log.error(part.marks.get(name, part.mark), text)
+        text = "DCCP has no `{}` here: `ccid` chooses its congestion control, 2 or 3"
+        only_keys(_KEYS, "dccp", entry.transport, base, text.format, log)
         self.ccid = _CCID if spec.ccid is None else spec.ccid
 
 

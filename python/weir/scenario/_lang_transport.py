@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from weir.language.problem import NOWHERE, Invalid, Log, Mark
@@ -244,3 +245,25 @@ class Transport(Spec):
         "flight by three segments at most. Default: on.",
         default=None,
     )
+
+
+def only_keys(
+    known: Collection[str], protocol: str, own: Transport, base: Transport, problem: Callable[[str], str], log: Log
+) -> list[Transport]:
+    """The settings that hold for a flow over ``protocol``: its ``own``, and the scenario's if they name the protocol.
+
+    Else the scenario's are for its TCP flows.
+
+    Args:
+        known: The keys that the protocol has.
+        problem: What is wrong with another key.
+
+    Raises:
+        Invalid: the settings have another key.
+    """
+    asked = [own, *([base] if base.protocol == protocol else [])]
+    for part in asked:
+        for name in (f.name for f in fields(part) if f.metadata and f.name not in known):
+            if getattr(part, name) is not None:
+                raise log.error(part.marks.get(name, part.mark), problem(name))
+    return asked

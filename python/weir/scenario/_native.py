@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
 from weir.language.problem import Log
 from weir.plan import native_payload_bytes
 
-from ._lang_transport import LINUX, Transport
+from ._lang_transport import LINUX, Transport, only_keys
 from ._lang_workload import Workload
 from ._network import Path as Way
 from ._transport import buffer_bytes, buffer_of
@@ -36,13 +35,8 @@ class Native:
         self.log = log
         self.name = spec.protocol
         self.title = PROTOCOLS[self.name]
-        # Settings of the scenario are for its TCP flows, unless it is about this protocol itself.
-        asked = [entry.transport, *([base] if base.protocol == self.name else [])]
-        for part in asked:
-            for name in (f.name for f in fields(part) if f.metadata and f.name not in _KEYS):
-                if getattr(part, name) is not None:
-                    text = f"{self.title} has no `{name}` here: the kernel's defaults hold"
-                    raise log.error(part.marks.get(name, part.mark), text)
+        text = f"{self.title} has no `{{}}` here: the kernel's defaults hold"
+        asked = only_keys(_KEYS, self.name, entry.transport, base, text.format, log)
         self.cc = self._control(asked)
         own = spec.buffers
         self.send = buffer_of(spec.send_buffer or own, LINUX.send_buffer)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
 from weir.language.problem import Log, listing
 from weir.plan import UDP_HEADERS
 
-from ._lang_transport import LINUX, Transport
+from ._lang_transport import LINUX, Transport, only_keys
 from ._lang_workload import Workload
 from ._network import Path as Way
 from ._transport import buffer_bytes, buffer_of
@@ -50,12 +49,7 @@ class Quic:
         self.spec = spec
         self.mark = entry.mark
         self.log = log
-        # Settings of the scenario are for its TCP flows, unless it is about QUIC itself.
-        asked = [entry.transport, *([base] if base.protocol == "quic" else [])]
-        for part in asked:
-            for name in (f.name for f in fields(part) if f.metadata and f.name not in _KEYS):
-                if getattr(part, name) is not None:
-                    raise log.error(part.marks.get(name, part.mark), f"QUIC has no `{name}`: {_WHY[name]}")
+        only_keys(_KEYS, "quic", entry.transport, base, lambda name: f"QUIC has no `{name}`: {_WHY[name]}", log)
         if spec.cc is None:
             raise log.error(entry.mark, f"no congestion control: give `transport: {{cc: {_CONTROLS[0]}}}`")
         if spec.cc.name not in _CONTROLS:

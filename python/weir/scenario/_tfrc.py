@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from weir.language.problem import Log
 from weir.plan import LEAST_TFRC_BYTES, UDP_HEADERS
 
-from ._lang_transport import Transport
+from ._lang_transport import Transport, only_keys
 from ._lang_workload import Bulk, Workload
 from ._network import Path as Way
 
@@ -26,13 +25,8 @@ class Tfrc:
         self.log = log
         if not isinstance(entry, Bulk):
             raise log.error(self.mark, "TFRC has no end of a transfer: it carries `kind: bulk` only")
-        # Settings of the scenario are for its TCP flows, unless it is about TFRC itself.
-        asked = [entry.transport, *([base] if base.protocol == "tfrc" else [])]
-        for part in asked:
-            for name in (f.name for f in fields(part) if f.metadata and f.name not in _KEYS):
-                if getattr(part, name) is not None:
-                    text = f"TFRC has no `{name}`: the throughput equation alone sets its rate"
-                    raise log.error(part.marks.get(name, part.mark), text)
+        text = "TFRC has no `{}`: the throughput equation alone sets its rate"
+        only_keys(_KEYS, "tfrc", entry.transport, base, text.format, log)
 
 
 def tfrc_plan(settings: Tfrc, path: Way) -> dict[str, Any]:
