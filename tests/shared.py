@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -60,6 +61,7 @@ def called(*arguments: object) -> Ran:
         patch.setattr(sys, "argv", ["weir", *map(str, arguments)])
         # A run that takes long says now and then how far it is: what is printed would depend on the machine.
         patch.setattr("weir.engine._display._LINE_EVERY_S", math.inf)
+        patch.setattr("weir.cli.run._LONG_S", threading.TIMEOUT_MAX)
         forget_consoles()
         with pytest.raises(SystemExit) as ended:
             entry()

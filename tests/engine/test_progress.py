@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 
 import fake
 import pytest
 from rich.console import Console
 
+from shared import dumbbell
 from weir import engine
 from weir._duration import clock_text
+from weir.cli.run import command
 from weir.engine import _live
 from weir.engine._display import Lines, display
 from weir.engine._tally import Tally, Work
@@ -53,6 +56,17 @@ def test_without_a_terminal_there_are_lines(
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("0/1 cells, 5 s simulated, ")
     assert second == "a: done in 0:02"
+
+
+def test_what_takes_long_after_the_last_cell_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(dumbbell("duration: 1s\n", workload="name: a, between: pairs, kind: bulk"))
+    monkeypatch.setattr("weir.cli.run._LONG_S", 0.05)
+    monkeypatch.setattr("weir.cli.run.verdicts_of", lambda *_: time.sleep(0.5) or [])
+    monkeypatch.setattr("weir.report.build", lambda *_, **__: None)
+    command.main([str(tmp_path / "tiny.yaml"), "--method", "sim", "-o", str(tmp_path / "run")], standalone_mode=False)
+    assert capsys.readouterr().err == "judging the claims\n", "and not of the report, which is quick"
 
 
 def test_on_a_real_clock_nothing_is_simulated(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from weir.scenario import Scenario, Version
 
 __all__ = ["command"]
+
+_LONG_S = 10.0
+"""What takes longer after the last cell is said in a log."""
 
 _EPILOG = examples(
     ("weir run my.yaml", "execute all cells, then print verdicts and build a report"),
@@ -216,15 +220,33 @@ def _conclude(result: Result, level: float, *, build: bool, quiet: bool) -> tupl
         return [], None
     from weir.cli._runs import open_run
 
-    run = open_run(result.folder, quiet=True)
-    verdicts = verdicts_of(run, level)
+    with _telling("judging the claims", quiet=quiet):
+        run = open_run(result.folder, quiet=True)
+        verdicts = verdicts_of(run, level)
     if not build:
         return verdicts, None
-    if not quiet and sys.stderr.isatty():
-        error_console().print("building the report", end="\r")
     from weir import report
 
-    return verdicts, report.build(run, level=level)
+    with _telling("building the report", quiet=quiet):
+        return verdicts, report.build(run, level=level)
+
+
+@contextlib.contextmanager
+def _telling(what: str, *, quiet: bool) -> Iterator[None]:
+    """Says what goes on: at once on a terminal, in a log if it takes long."""
+    if quiet:
+        yield
+    elif sys.stderr.isatty():
+        error_console().print(what, end="\r")
+        yield
+    else:
+        line = threading.Timer(_LONG_S, say, (what,), {"err": True})
+        line.daemon = True
+        line.start()
+        try:
+            yield
+        finally:
+            line.cancel()
 
 
 def _all_as_dict(done: list[_Done], comparison: dict[str, Any] | None) -> dict[str, Any]:
