@@ -54,11 +54,14 @@ demo: $(READY) ## six TCP variants at full scale and a report to look at; then t
 	@echo "Open runs/demo/report.html in a browser."
 
 .PHONY: test
-test: $(READY) ## all tests, Rust then Python
-	@echo '==> cargo test' >&2
-	@cargo test $(WORKSPACE) --exclude weir-py --quiet
+test: test-crates ## all tests, Rust then Python
 	@echo '==> pytest' >&2
 	@scripts/test
+
+.PHONY: test-crates
+test-crates: $(READY) ## the tests in Rust
+	@echo '==> cargo test' >&2
+	@cargo test $(WORKSPACE) --exclude weir-py --quiet
 
 .PHONY: check
 check: $(EXT) ## formatting, lints, types, and documents that are generated
