@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from nodes_support import text
 
-from shared import argv, environment
+from shared import argv, called, environment
+from weir import testbed
 
 __all__ = ["SAVE", "Bed", "made_bed", "running", "scenario", "until"]
 
@@ -34,9 +35,11 @@ class Bed:
 
     def weir(self, *arguments: str) -> str:
         """The output of a command of weir, which succeeds."""
-        done = subprocess.run(argv(*arguments), capture_output=True, text=True, env=self.environment, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_STATE_HOME", str(self.state))
+            done = called(*arguments)
+        assert done.code == 0, done.err
+        return done.out
 
     @property
     def environment(self) -> dict[str, str]:
@@ -44,15 +47,23 @@ class Bed:
 
     def exec(self, node: str, line: str) -> str:
         """The output of a shell in a node."""
-        command = argv("testbed", "exec", "--name", self.name, node, "--", "sh", "-c", line)
-        return subprocess.run(command, capture_output=True, text=True, env=self.environment, check=False).stdout.strip()
+        done = subprocess.run(self._shell(node, line), capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    def _shell(self, node: str, line: str) -> list[str]:
+        """What ``weir testbed exec`` executes; a process of weir less."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_STATE_HOME", str(self.state))
+            found = testbed.find(self.name)
+        assert found is not None
+        return found.command(node, ("sh", "-c", line))
 
     @contextlib.contextmanager
     def about_to(self, node: str, line: str) -> Iterator[Callable[[], object]]:
         """A shell in a node that waits, and executes ``line`` at once when the result is called."""
-        command = argv("testbed", "exec", "--name", self.name, node, "--", "sh", "-c", f"echo ready; read x; {line}")
+        command = self._shell(node, f"echo ready; read x; {line}")
         pipe = subprocess.PIPE
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=self.environment) as shell:
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as shell:
             assert shell.stdout is not None
             assert shell.stdout.readline() == "ready\n"
             yield lambda: shell.communicate("\n")

@@ -74,7 +74,7 @@ def reach(stage: str, bed: Bed, site: Equipment, run: subprocess.Popen[str], fol
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_controller_killed_in_a_stage(bed: Bed, site: Equipment, tmp_path: Path, stage: str) -> None:
-    file, folder = scenario(tmp_path, "4s"), tmp_path / "run"
+    file, folder = scenario(tmp_path, "4s" if stage == "execute" else "1s"), tmp_path / "run"
     if stage != "execute":
         site.wish("submit" if stage == "reserve" else stage, "hang")
     run = bed.start(file, folder)
