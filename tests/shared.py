@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import math
@@ -20,6 +21,7 @@ import pytest
 
 from weir import _terminal, methods, scenario
 from weir.cli import main as entry
+from weir.cli._scenarios import catalogue_files
 from weir.run import checksums
 from weir.run.checksums import FORMAT
 
@@ -175,6 +177,12 @@ measure: {{links: 100ms}}
 def changing(queue: str, change: str, access: str = "100Mbps", each: str = "19Mbps") -> str:
     """A scenario of two constant rates through a link of 20 Mb/s with ``queue``, which changes after 2 of 4 s."""
     return _CHANGING.format(queue=queue, change=change, access=access, each=each)
+
+
+@functools.cache
+def of_catalogue(name: str) -> scenario.Scenario:
+    """A scenario of the catalogue, loaded once for all tests of a process."""
+    return scenario.load(catalogue_files()[name])
 
 
 def plan_of(text: str) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from shared import of_catalogue
 from weir.cli._scenarios import catalogue_files
 from weir.cli.catalogue import command
 from weir.engine._estimate import estimate
 from weir.hosts.rates import packets_per_s
 from weir.plan import typed
-from weir.scenario import Scenario, load
+from weir.scenario import Scenario
 
 HERE = Path(__file__).parent
 DOCUMENT = HERE.parent.parent / "docs" / "catalogue.md"
@@ -49,7 +50,7 @@ def _packets(scenario: Scenario) -> int:
 
 @pytest.fixture(scope="module")
 def scenarios() -> dict[str, Scenario]:
-    return {name: load(file) for name, file in FILES.items()}
+    return {name: of_catalogue(name) for name in FILES}
 
 
 def test_the_catalogue_has_what_it_promises() -> None:

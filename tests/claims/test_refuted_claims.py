@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from shared import of_catalogue
 from weir.cli._scenarios import catalogue_files
 from weir.metrics.expect.parser import parse_check
 from weir.metrics.reference import parse_reference
 from weir.run.plan import plan_of
-from weir.scenario import Scenario, load, parse
+from weir.scenario import Scenario, parse
 from weir.study.claims import Store, Unit, parts_of, weaknesses
 from weir.study.claims._limits import limits_of
 
@@ -46,14 +47,14 @@ def _kept(name: str, scenario: Scenario) -> Mapping[str, Mapping[str, object]]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_claim_says_what_the_paper_has_and_what_would_refute_it(name: str) -> None:
-    for claim in load(FILES[name]).expect:
+    for claim in of_catalogue(name).expect:
         for key in BASIS:
             assert claim.basis.get(key), f"{name}: {claim.claim}: no {key}"
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_part_of_every_check_can_fail(name: str) -> None:
-    scenario = load(FILES[name])
+    scenario = of_catalogue(name)
     found = weaknesses(scenario, _kept(name, scenario))
     assert not found, "\n".join(str(weak) for weak in found)
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from shared import of_catalogue
 from weir.cli._scenarios import catalogue_files
 from weir.metrics import open_run
 from weir.metrics.expect import Expectation, Measurement, evaluate
-from weir.scenario import Scenario, load, parse
+from weir.scenario import Scenario, parse
 from weir.study.claims import (
     Answer,
     Claim,
@@ -270,7 +271,7 @@ def test_the_page_has_every_claim_of_the_papers_and_no_other() -> None:
     papers = read_papers(PLACE / "claims.toml")
     assert [claim.id for claim in papers.claims] == wanted
     assert len(wanted) == 52
-    judged = {e.basis.get("id") for file in catalogue_files().values() for e in load(file).expect}
+    judged = {e.basis.get("id") for name in catalogue_files() for e in of_catalogue(name).expect}
     for claim in papers.claims:
         assert (claim.id in judged) != bool(claim.open), f"{claim.id}: a scenario judges it, or the file says why not"
     index = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -172,9 +173,15 @@ def place_of(file: Path) -> tuple[str, ...]:
     return file.relative_to(PACKAGE.parent).parent.parts
 
 
+@functools.cache
+def parsed(file: Path) -> ast.Module:
+    """A module of the package; most tests look at all of them."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def imports(file: Path) -> Iterator[str]:
     """Modules that ``file`` imports anywhere, including through ``importlib`` with a literal name."""
-    return imported(ast.parse(file.read_text(encoding="utf-8")), place_of(file), is_module)
+    return imported(parsed(file), place_of(file), is_module)
 
 
 def is_module(name: str) -> bool:
@@ -336,7 +343,7 @@ def test_nothing_above_the_methods_knows_which_there_are() -> None:
         place = file.relative_to(PACKAGE).as_posix()
         if place.startswith("methods/"):
             continue
-        for line, text in named(ast.parse(file.read_text(encoding="utf-8")), set(METHODS)):
+        for line, text in named(parsed(file), set(METHODS)):
             reasons = [known for known in NAMED if place.startswith(known)]
             assert reasons, f"{place}:{line} names a method: {text!r}; ask weir.methods.Method instead"
             used.update(reasons)
@@ -399,7 +406,7 @@ def test_nobody_but_its_own_files_knows_a_queue() -> None:
         if place.startswith("queues/"):
             continue
         coloured = any(place.startswith(known) for known in COLOURED)
-        for line, text in queue_words(ast.parse(file.read_text(encoding="utf-8")), names, classes):
+        for line, text in queue_words(parsed(file), names, classes):
             if coloured and text == "red":
                 continue
             reasons = [known for known in QUEUES_NAMED if place.startswith(known)]
@@ -417,7 +424,7 @@ def test_one_module_knows_the_kinds_of_losses_and_delays() -> None:
     own = {"hosts/impairments.py", "plan/_types.py"}
     for file in sorted(PACKAGE.rglob("*.py")):
         place = file.relative_to(PACKAGE).as_posix()
-        used = [*queue_words(ast.parse(file.read_text(encoding="utf-8")), set(), classes)]
+        used = [*queue_words(parsed(file), set(), classes)]
         assert bool(used) == (place in own), f"{place}: {used}"
 
 
@@ -501,10 +508,7 @@ def test_nothing_depends_on_the_name_of_a_congestion_control() -> None:
         file.relative_to(ROOT).as_posix(): [*named_in_rust(file.read_text(encoding="utf-8"), names)]
         for file in (ROOT / "crates").glob("*/src/**/*.rs")
     }
-    python = {
-        file.relative_to(PACKAGE).as_posix(): [*named(ast.parse(file.read_text(encoding="utf-8")), names)]
-        for file in PACKAGE.rglob("*.py")
-    }
+    python = {file.relative_to(PACKAGE).as_posix(): [*named(parsed(file), names)] for file in PACKAGE.rglob("*.py")}
     assert len(rust) > 100
     assert len(python) > 100
     for place, found in sorted({**rust, **python}.items()):
@@ -535,7 +539,7 @@ def test_only_one_module_writes_to_a_terminal() -> None:
     for file in sorted(PACKAGE.rglob("*.py")):
         if file.relative_to(PACKAGE).as_posix() in alone:
             continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
                 place = f"{file.relative_to(ROOT)}:{node.lineno}"
@@ -547,7 +551,7 @@ def test_nothing_is_evaluated() -> None:
     for file in PACKAGE.rglob("*.py"):
         place = str(file.relative_to(ROOT))
         assert not {"pickle", "marshal", "shelve", "yaml"} & set(imports(file)), place
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in {"eval", "exec", "compile", "__import__"}, f"{place}:{node.lineno}"
             if isinstance(node, ast.keyword) and node.arg == "shell":
