@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from bed_support import Bed, made_bed, until
 
-from shared import argv, dumbbell
+from shared import Ran, called, dumbbell
 
 BOUNDS = {"goodput.aggregate.mean": "5%", "delay": "10%", "queue.delay": "15%", "rtt": "10%"}
 CHANGED = "ip -br link; ip -4 rule; ip -4 route show table all; grep . /proc/sys/net/ipv4/conf/*/forwarding"
@@ -44,10 +43,9 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-def compared(bed: Bed, one: Path, other: Path) -> subprocess.CompletedProcess[str]:
+def compared(one: Path, other: Path) -> Ran:
     metrics = [word for name, limit in BOUNDS.items() for word in ("-m", name, "--within", f"{name}={limit}")]
-    command = argv("compare", str(one), str(other), "--phase", "steady", *metrics)
-    return subprocess.run(command, capture_output=True, text=True, env=bed.environment, check=False)
+    return called("compare", one, other, "--phase", "steady", *metrics)
 
 
 def test_a_run_over_the_node_between_is_as_one_of_the_simulator(bed: Bed, scenario: Path, tmp_path: Path) -> None:
@@ -64,10 +62,10 @@ def test_a_run_over_the_node_between_is_as_one_of_the_simulator(bed: Bed, scenar
     bed.weir("run", str(scenario), "--method", "sim", "--out", str(sim), "--no-report")
     longer = ("--set", "topology.dumbbell.rtt=60ms")
     bed.weir("run", str(scenario), "--method", "sim", *longer, "--out", str(far), "--no-report")
-    done = compared(bed, hosts, sim)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert all(name in done.stdout for name in BOUNDS)
-    assert compared(bed, hosts, far).returncode == 1, "the bounds are beyond what 20 ms more make"
+    done = compared(hosts, sim)
+    assert done.code == 0, done.out + done.err
+    assert all(name in done.out for name in BOUNDS)
+    assert compared(hosts, far).code == 1, "the bounds are beyond what 20 ms more make"
 
 
 def test_what_a_run_left_on_a_node_without_power_is_gone_when_it_starts_again(bed: Bed) -> None:
