@@ -179,6 +179,12 @@ def parsed(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
+@functools.cache
+def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a module: to find them takes as long as to parse it."""
+    return (*ast.walk(tree),)
+
+
 def imports(file: Path) -> Iterator[str]:
     """Modules that ``file`` imports anywhere, including through ``importlib`` with a literal name."""
     return imported(parsed(file), place_of(file), is_module)
@@ -305,10 +311,10 @@ def named(tree: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
     A string that is just a word of the field (:data:`WORDS`) does not count where it is a key: of a literal mapping, or
     in brackets.
     """
-    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    keys = {id(key) for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys}
-    keys |= {id(node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
-    for node in ast.walk(tree):
+    documents = {id(node.value) for node in nodes_of(tree) if isinstance(node, ast.Expr)}
+    keys = {id(key) for node in nodes_of(tree) if isinstance(node, ast.Dict) for key in node.keys}
+    keys |= {id(node.slice) for node in nodes_of(tree) if isinstance(node, ast.Subscript)}
+    for node in nodes_of(tree):
         match node:
             case ast.Constant(value=str(text)) if id(node) not in documents and not re.search(r"\s", text):
                 if names & set(re.split(r"\W+", text)) and not (text in WORDS and id(node) in keys):
@@ -367,7 +373,7 @@ COLOURED = {"cli/"}
 def queue_words(tree: ast.AST, names: set[str], classes: set[str]) -> Iterator[tuple[int, str]]:
     """Words of code that name a kind of queue: as a string, or by the class of its plan; and their lines."""
     yield from named(tree, names)
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name) if name in classes:
                 yield node.lineno, name
@@ -539,7 +545,7 @@ def test_only_one_module_writes_to_a_terminal() -> None:
     for file in sorted(PACKAGE.rglob("*.py")):
         if file.relative_to(PACKAGE).as_posix() in alone:
             continue
-        for node in ast.walk(parsed(file)):
+        for node in nodes_of(parsed(file)):
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
                 place = f"{file.relative_to(ROOT)}:{node.lineno}"
@@ -551,7 +557,7 @@ def test_nothing_is_evaluated() -> None:
     for file in PACKAGE.rglob("*.py"):
         place = str(file.relative_to(ROOT))
         assert not {"pickle", "marshal", "shelve", "yaml"} & set(imports(file)), place
-        for node in ast.walk(parsed(file)):
+        for node in nodes_of(parsed(file)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in {"eval", "exec", "compile", "__import__"}, f"{place}:{node.lineno}"
             if isinstance(node, ast.keyword) and node.arg == "shell":
