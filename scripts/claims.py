@@ -80,7 +80,11 @@ def _arguments() -> argparse.Namespace:
         "--where", action="append", default=[], metavar="FACTOR=A,B", help="only cells with these values"
     )
     parser.add_argument("--workers", type=int, default=engine.default_workers(), help="number of processes")
-    parser.add_argument("--force", action="store_true", help="also what this machine cannot carry in real time")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="also what this machine cannot carry in real time, and results with warnings that it was too busy",
+    )
     parser.add_argument("--anew", action="store_true", help="also cells that have a result")
     parser.add_argument(
         "--check", nargs="?", const="", metavar="SEED", help="execute a few stored cells again and compare"

@@ -6,10 +6,12 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from shared import of_catalogue
+from weir import methods, run
 from weir.cli._scenarios import catalogue_files
 from weir.metrics import open_run
 from weir.metrics.expect import Expectation, Measurement, evaluate
@@ -126,6 +128,25 @@ def test_only_what_is_missing_is_executed(stored: tuple[Scenario, Path]) -> None
     assert len(work_of(UNIT, scenario, more, Store(results)).missing) == 8, "their values lack the new metric"
     other = parse(TEXT.replace("queue: 30kB", "queue: 40kB"), "<small>")
     assert len(work_of(UNIT, other, recorded, Store(results)).missing) == 8, "their set-up is another"
+
+
+def test_a_real_clock_stores_no_cell_with_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from weir.study.claims import _execute
+
+    scenario = parse(TEXT.replace("repeat: 2", "repeat: 1"), "<small>")
+    work = work_of(UNIT, scenario, None, Store(tmp_path / "results"), {"cc": ["reno"]})
+    real = SimpleNamespace(get=lambda name: SimpleNamespace(clock="real"), MethodError=methods.MethodError)
+    monkeypatch.setattr(_execute, "methods", real)
+    busy = property(lambda cell: ("host: busy",) if "10ms" in cell.factors.values() else ())
+    monkeypatch.setattr(run.Cell, "warnings", busy)
+    told: list[str] = []
+    store = Store(tmp_path / "results")
+    failures = execute(Plan([work], 1), store, tmp_path / "runs", tell=told.append)
+    assert failures == [f"{UNIT}: 0000-r0: not stored: host: busy"]
+    assert any("0000-r0 is not stored: host: busy" in text for text in told)
+    assert list(Store(tmp_path / "results").cells(UNIT)) == ["0001-r0"], "the cell without a warning"
+    assert execute(Plan([work], 1), store, tmp_path / "runs", force=True) == []
+    assert list(Store(tmp_path / "results").cells(UNIT)) == ["0000-r0", "0001-r0"]
 
 
 def test_an_interrupted_call_continues(stored: tuple[Scenario, Path], tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def execute(plan: Plan, store: Store, folder: Path, *, force: bool = False, tell
         plan: the work.
         store: receives the results.
         folder: for the runs; the tables of a cell are removed when its result is stored.
-        force: also executes plans that this machine cannot carry in real time.
+        force: also executes plans that this machine cannot carry in real time, and stores cells with warnings of it.
         tell: receives progress.
 
     Returns:
@@ -194,6 +194,7 @@ def _execute(work: Work, plan: Plan, store: Store, folder: Path, force: bool, te
     chosen = Chosen(scenario.title, scenario.text, scenario.file, work.missing, tuple(scenario.factors))
     digest = hashlib.sha256(scenario.text.encode()).hexdigest()[:8]
     place = folder / f"{work.unit.file.removesuffix('.json')}.{digest}"
+    keeper = _Keeper(work, plan, store, place, tell, force)
     result = engine.run(
         chosen,
         place,
@@ -202,22 +203,31 @@ def _execute(work: Work, plan: Plan, store: Store, folder: Path, force: bool, te
         settings={"version": work.unit.version},
         fresh=True,
         force=force,
-        display=_Keeper(work, plan, store, place, tell),
+        display=keeper,
     )
     shutil.rmtree(place, ignore_errors=True)
-    return [f"{work.unit}: {failure.place}: {failure.error}" for failure in result.failures]
+    failed = [f"{work.unit}: {failure.place}: {failure.error}" for failure in result.failures]
+    return failed + [f"{work.unit}: {name}: not stored: {warning}" for name, warning in keeper.doubtful.items()]
 
 
 @dataclass
 class _Keeper:
-    """The display of a run that stores each cell when it ends."""
+    """The display of a run that stores each cell when it ends.
+
+    With a real clock, a warning says that the machine had a part in the result, which is then not stored.
+    """
 
     work: Work
     plan: Plan
     store: Store
     place: Path
     tell: Tell
+    force: bool
+    """Whether cells with warnings are stored as well."""
     kept: set[str] = field(default_factory=set)
+    """Cells whose tables were read."""
+    doubtful: dict[str, str] = field(default_factory=dict)
+    """By cell that was not stored: its first warning."""
     ended_cells: set[str] = field(default_factory=set)
 
     def begin(self, tally: object) -> None:
@@ -254,7 +264,12 @@ class _Keeper:
         planned = next(cell for cell in self.work.missing if cell.id == name)
         needed = {name, *self.work.baselines.get(name, ())}
         cells = {one: opened(self.place / "cells" / one).cells[0] for one in needed}
-        self.store.keep(self.work.unit, name, result_of(self.work, planned, cells))
+        warnings = [warning for one in cells.values() for warning in one.warnings]
+        if warnings and methods.get(self.work.unit.method).clock == "real" and not self.force:
+            self.doubtful[name] = warnings[0]
+            self.tell(f"  {self.work.unit}: {name} is not stored: {warnings[0]}")
+        else:
+            self.store.keep(self.work.unit, name, result_of(self.work, planned, cells))
         self.kept.add(name)
         for one in needed:
             if one in self.kept and not any(one in self.work.baselines.get(other, ()) for other in self._left()):
