@@ -36,7 +36,8 @@ _HOW = """## Where the results come from
 long it takes; `make claims ARGS='--paper A --where rtt=50ms'` executes a part. An interrupted call continues. Of each
 executed cell, [claims/results](claims/results) has the values that its claims and figures need, with commit, date,
 processor, seed and wall time. `make claims ARGS='--check'` draws some cells, executes them again and compares every
-stored figure; CI does that with the date as seed.
+stored figure; CI does that with the date as seed. By a method with a real clock, a cell that warns of a slow or busy
+machine is not stored (`--force` stores it).
 
 | scenario | version | method | cells | wall time of a cell | all | executed | with commit |
 |---|---|---|--:|--:|--:|---|---|"""
