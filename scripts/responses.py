@@ -112,9 +112,7 @@ def measure(figure: Figure) -> Any:
     if kind == STEPS:
         return steps(_executed(_stepping(name)))
     if kind.startswith(_RATED):
-        tables = _executed(_limited(name, float(kind.removeprefix(_RATED))))
-        delivered = tables.column("goodput", "delivered_bytes")
-        return round(8 * int(delivered[RATED_FROM_S:].sum()) / (RATED_TO_S - RATED_FROM_S))
+        return rated(_executed(_limited(name, float(kind.removeprefix(_RATED)))))
     if "," not in kind:
         return mean_window(_executed(_losing(name, float(kind))))
     return goodput(_executed(_sharing(name, [int(rtt) for rtt in kind.split(",")])))
@@ -238,6 +236,12 @@ def mean_window(tables: _Memory) -> float | None:
     lost = tables.column("samples", "retransmitted_packets")
     windows = tables.column("samples", "cwnd")[(lost >= SETTLING) & (lost < SETTLING + MEASURED)]
     return round(float(windows.mean()), 2) if len(windows) >= 10 else None
+
+
+def rated(tables: _Memory) -> int:
+    """The goodput of the only flow from :data:`RATED_FROM_S` to :data:`RATED_TO_S`, b/s."""
+    delivered = tables.column("goodput", "delivered_bytes")
+    return round(8 * int(delivered[RATED_FROM_S:].sum()) / (RATED_TO_S - RATED_FROM_S))
 
 
 def goodput(tables: _Memory) -> list[list[int]]:

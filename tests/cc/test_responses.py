@@ -87,6 +87,17 @@ def test_bbr_outlives_losses_that_cubic_does_not() -> None:
     assert bbr > 10 * cubic
 
 
+def test_bbr_stalls_at_losses_only_if_startup_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 15 %: recovery keeps Startup's window small, and the path seems full. Afterwards 1 - p of the rate remains."""
+    monkeypatch.setattr(responses, "RATED_TO_S", 15)
+    stalled = responses._limited("bbr", 0.15)
+    later = responses._limited("bbr", 0)
+    later["changes"] = [{"at": "3s", "link": "bottleneck", "loss": {"bernoulli": 0.15}}]
+    rates = [responses.rated(responses._executed(document)) / 1e6 for document in (stalled, later)]
+    assert rates[0] < 5
+    assert 0.9 < rates[1] / (0.85 * responses.RATE_BPS / 1e6 * 1448 / 1538) <= 1
+
+
 @pytest.mark.parametrize("name", ["xcp", "rcp"])
 def test_flows_with_explicit_feedback_share_and_drop_little(name: str) -> None:
     found = FIGURES[name][responses.STEPS]

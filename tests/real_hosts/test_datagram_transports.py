@@ -1,15 +1,16 @@
-"""QUIC and TFRC on nodes: transports by programs over UDP, whose ends weir has itself."""
+"""QUIC and TFRC on nodes: transports by programs over UDP, whose ends weir has itself; DCCP, which kernels may lack."""
 
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 
 import pytest
 from nodes_support import Nodes
 
 from shared import Memory, dumbbell, plan_of
-from weir.methods import Outcome
+from weir.methods import MethodError, Outcome
 from weir.methods.hosts import Hosts
 
 _QUIC, _TFRC = 0, 1
@@ -68,4 +69,26 @@ def test_quic_and_tfrc_use_their_paths_and_nothing_is_left(nodes: Nodes, method:
     assert _of(sink, "flows", "retransmitted_packets", _TFRC) == [0]
     method.close()
     assert nodes.journals() == []
+    assert nodes.processes() == []
+
+
+_SOCK_DCCP, _IPPROTO_DCCP = 6, 33
+
+
+def _has_dccp() -> bool:
+    try:
+        socket.socket(socket.AF_INET, _SOCK_DCCP, _IPPROTO_DCCP).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(_has_dccp(), reason="this kernel has DCCP")
+def test_nodes_without_dccp_are_named_before_anything_changes(nodes: Nodes, method: Hosts) -> None:
+    scenario = _scenario("4s").replace("protocol: tfrc", "protocol: dccp")
+    with pytest.raises(MethodError) as raised:
+        _execute(method, scenario)
+    why = "protocol: dccp: this kernel has no DCCP"
+    assert str(raised.value) == f"a2: {why}; b2: {why}", "the flow of DCCP is from a2 to b2"
+    method.close()
     assert nodes.processes() == []

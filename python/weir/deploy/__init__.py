@@ -11,6 +11,7 @@ from __future__ import annotations
 from weir.deploy._changes import Change, describe, entry, module, offload, qdisc, route, rule, segments, sysctl, tun
 from weir.deploy._keeper import DeployError, Keeper, KernelLog, PrivilegeError
 from weir.deploy._programs import deploy
+from weir.deploy._protocols import lacking_protocol, missing
 
 __all__ = [
     "Change",
@@ -21,6 +22,8 @@ __all__ = [
     "deploy",
     "describe",
     "entry",
+    "lacking_protocol",
+    "missing",
     "module",
     "offload",
     "qdisc",

@@ -1,8 +1,9 @@
-"""What a node is: addresses, congestion controls, and its environment for the archive."""
+"""What a node is: addresses, congestion controls, protocols, and its environment for the archive."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import platform
 import socket
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from weir.deploy.node.base import Change, Refused, boot_id, execute
 
-__all__ = ["do_address", "do_controls", "do_facts", "do_ways"]
+__all__ = ["do_address", "do_controls", "do_facts", "do_sockets", "do_ways"]
 
 _ETHERNET_BYTES = 14
 _ETHERNET = {"1", "772"}
@@ -57,6 +58,25 @@ def do_controls(asked: Change) -> Change:
         values[name] = file.read_text(encoding="ascii").split() if file.exists() else []
     values["boot"] = [boot_id()]
     return values
+
+
+_LACKING = {errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT, errno.EAFNOSUPPORT, errno.ENOPROTOOPT}
+
+
+def do_sockets(asked: Change) -> Change:
+    """Whether this kernel lacks each of ``sockets``, a type and a number of a protocol; sends nothing.
+
+    A socket that is refused for another reason, such as a privilege, is not lacking.
+    """
+    return {"lacking": [_lacks(kind, number) for kind, number in asked["sockets"]]}
+
+
+def _lacks(kind: int, number: int) -> bool:
+    try:
+        socket.socket(socket.AF_INET, kind, number).close()
+    except OSError as error:
+        return error.errno in _LACKING
+    return False
 
 
 def do_facts(asked: Change) -> Change:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 from weir.deploy.node.base import Change, Refused
-from weir.deploy.node.facts import do_address, do_controls, do_facts, do_ways
+from weir.deploy.node.facts import do_address, do_controls, do_facts, do_sockets, do_ways
 from weir.deploy.node.journal import do_apply, do_claim, do_lacking, do_restore, do_status, do_watch
 from weir.deploy.node.programs import do_have, do_install, do_uninstall
 
@@ -17,7 +17,7 @@ __all__ = ["main"]
 _ANSWERERS: tuple[Callable[[Change], Change], ...] = (
     *(do_claim, do_apply, do_lacking, do_restore, do_status, do_watch),
     *(do_have, do_install, do_uninstall),
-    *(do_address, do_controls, do_facts, do_ways),
+    *(do_address, do_controls, do_facts, do_sockets, do_ways),
 )
 _QUESTIONS = {answerer.__name__[len("do_") :]: answerer for answerer in _ANSWERERS}
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from weir import _owner, cc
 from weir._programs import find
+from weir.deploy import lacking_protocol
 from weir.hosts import programs
 from weir.hosts.checks import Checks
 from weir.hosts.congestion import kernel_names, renamed
@@ -35,7 +36,6 @@ from weir.hosts.netem import Links, queues_command, queues_job, wire_netem
 from weir.hosts.network import DISCIPLINES, EMULATED, Network, environment, execute, script
 from weir.hosts.processes import PRIORITY, Process
 from weir.hosts.programs import Remains, files_of
-from weir.hosts.protocols import lacking_protocol
 from weir.hosts.rates import packets_alone, packets_per_s
 from weir.hosts.selfcheck import SelfCheck
 from weir.hosts.session import Heard, Session

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from weir.cc import controls_of
-from weir.deploy import Change, deploy, describe
+from weir.deploy import Change, deploy, describe, missing
 from weir.hosts.checks import Checks
 from weir.hosts.congestion import renamed
 from weir.hosts.jobs import job
@@ -37,7 +37,7 @@ from weir.methods.hosts._own import Own
 from weir.methods.hosts._settings import WISHED, changes, limits
 from weir.methods.hosts._times import Times
 from weir.methods.hosts._work import Work
-from weir.plan import Flow
+from weir.plan import Flow, kind_of
 from weir.stages import HookError
 
 __all__ = ["Cell"]
@@ -132,6 +132,7 @@ class Cell:
             self._tell_former()
             with self._timed("environment_s"):
                 self._keep_environments()
+            self._require_protocols()
             self._work.call("configure", self._sink)
             with self._timed("settings_s"):
                 changed = self._configure()
@@ -214,6 +215,22 @@ class Cell:
         for member, facts in zip(new, together(_facts, new), strict=True):
             self._keep(f"environment/{member.name}.json", facts)
             member.described = True
+
+    def _require_protocols(self) -> None:
+        """Asks the kernels of the ends of each flow for its protocol.
+
+        Raises:
+            MethodError: some lack one. The message names their nodes.
+        """
+
+        def lacking(host: int) -> str | None:
+            member = self._members[host]
+            kinds = {kind_of(flow.transport) for flow in self._plan.flows if host in (flow.from_, flow.to)}
+            why = missing(kinds, lambda sockets: member.keeper.ask("sockets", sockets=sockets)["lacking"])
+            return None if why is None else f"{member.name}: {why[0]}: this kernel has no {why[1]}"
+
+        if told := [why for why in together(lacking, self._members) if why is not None]:
+            raise MethodError("; ".join(told))
 
     def _configure(self) -> dict[str, Sequence[Mapping[str, Any]]]:
         """Changes the nodes; what was changed, by node."""
