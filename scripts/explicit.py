@@ -1,0 +1,165 @@
+"""Draws the figures of XCP's and RCP's papers from runs of the examples, for docs/explicit-feedback.md.
+
+    for name in xcp-demand xcp-range rcp-sizes; do weir run examples/$name.yaml; done
+    python scripts/explicit.py
+
+It reads the folders ``runs/NAME``, or those in the folder that it is given, and writes ``docs/images/explicit-*.svg``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import vl_convert
+from responses_page import _framed
+
+import weir
+
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+_COLOURS = {
+    "XCP": "#0072B2",
+    "RCP": "#009E73",
+    "Reno": "#D55E00",
+    "processor sharing": "#8a8f98",
+    "slow start": "#8a8f98",
+}
+_WIDTH, _HEIGHT = 230, 160
+_RATE_BPS, _RTT_S, _LOAD, _PACKET_BITS = 2.4e9, 0.1, 0.9, 8000
+"""The network of RCP's papers."""
+_LEAST = 30
+"""Transfers of a class of sizes that has a mean."""
+
+
+def _panel(
+    title: str, rows: Sequence[Mapping[str, Any]], x: Mapping[str, Any], y: Mapping[str, Any], *marks: Any
+) -> Any:
+    """A panel with one layer for each of ``marks``, a mark and the rows' kinds."""
+    names = [name for name in _COLOURS if any(row["name"] == name for row in rows)]
+    colour = {
+        "field": "name",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": names, "range": [_COLOURS[name] for name in names]},
+    }
+    layers = [
+        {"data": {"values": [row for row in rows if row["name"] in kinds]}, "mark": {**mark, "clip": True}}
+        for mark, kinds in marks
+    ]
+    encoding = {"x": {"type": "quantitative", **x}, "y": {"type": "quantitative", **y}, "color": colour}
+    return {"title": title, "width": _WIDTH, "height": _HEIGHT, "encoding": encoding, "layer": layers}
+
+
+_LINE = {"type": "line", "strokeWidth": 1.3}
+_DOTTED = {"type": "line", "strokeWidth": 1.3, "point": {"size": 28}}
+_BOTH = ("XCP", "Reno")
+
+
+def ranges(run: Any) -> list[Any]:
+    """Utilisation over capacity, round-trip time and number of flows (figures 4, 5 and 6 of XCP's paper)."""
+    frame = run.evaluate("utilisation.mean@steady").filter(pl.col("cc").is_in(["xcp", "reno"]))
+    values = {"rate": {}, "rtt": {}, "pairs": {}}
+    base = {"rate": "150Mbps", "rtt": "80ms", "pairs": "50"}
+    for row in frame.iter_rows(named=True):
+        for factor, points in values.items():
+            if all(row[other] == value for other, value in base.items() if other != factor):
+                points[row["cc"], float(row[factor].rstrip("Mbpms"))] = row["value"]
+    titles = {"rate": "Capacity (Mb/s)", "rtt": "Round-trip time (ms)", "pairs": "Flows"}
+    return [
+        _panel(
+            f"By {title.partition(' (')[0].lower()}",
+            [{"name": _name(cc), "x": at, "y": round(100 * value, 1)} for (cc, at), value in sorted(points.items())],
+            {"field": "x", "title": title, "scale": {"type": "log", "nice": False}, "axis": {"tickCount": 4}},
+            {"field": "y", "title": "Utilisation (%)", "scale": {"domain": [70, 100]}, "axis": {"tickCount": 5}},
+            (_DOTTED, _BOTH),
+        )
+        for (factor, points), title in zip(values.items(), titles.values(), strict=True)
+    ]
+
+
+def demand(run: Any) -> list[Any]:
+    """Utilisation and queue over time, while a hundred flows come and go (figure 11 of XCP's paper)."""
+    busy, waiting = [], []
+    for cell in run.cells:
+        name = _name(cell.factors["cc"])
+        links = cell.table("links")
+        links = links.collect() if isinstance(links, pl.LazyFrame) else links
+        number = links.group_by("link").agg(pl.col("out_bytes").sum()).sort("out_bytes")["link"][-1]
+        one = links.filter(pl.col("link") == number).with_columns(time=pl.col("time_ns") / 1e9)
+        number_of_bin = ((pl.col("time_ns") - 1) // 100_000_000 + 1).alias("tenth")
+        bins = one.group_by(number_of_bin).agg(pl.col("out_bytes").sum()).sort("tenth")
+        busy += [
+            {"name": name, "x": tenth / 10, "y": round(sent * 8 / 1e5 * 1038 / 1000, 1)}
+            for tenth, sent in zip(bins["tenth"], bins["out_bytes"], strict=True)
+        ]
+        waiting += [
+            {"name": name, "x": time, "y": round(most / 1000, 1)}
+            for time, most in zip(one["time"], one["queue_max_bytes"], strict=True)
+        ]
+    time = {"field": "x", "title": "Time (s)", "scale": {"domain": [0, 12]}, "axis": {"values": [0, 4, 8, 12]}}
+    return [
+        _panel("Utilisation, in 100 ms", busy, time, {"field": "y", "title": "Utilisation (%)",
+               "scale": {"domain": [0, 100]}, "axis": {"tickCount": 5}}, (_LINE, _BOTH)),
+        _panel("Longest queue, in 20 ms", waiting, time, {"field": "y", "title": "Queue (packets)",
+               "axis": {"tickCount": 5}}, (_LINE, _BOTH)),
+    ]  # fmt: skip
+
+
+def sizes(run: Any) -> list[Any]:
+    """Mean completion time by size (figure 1 of RCP's papers), with processor sharing and slow start alone."""
+    rows: list[dict[str, Any]] = []
+    for cell in run.cells:
+        flows = cell.table("flows")
+        flows = flows.collect() if isinstance(flows, pl.LazyFrame) else flows
+        done = flows.filter(pl.col("end_ns").is_not_null() & (pl.col("start_ns") > 1_000_000_000))
+        done = done.with_columns(
+            size=10 ** (((pl.col("bytes") / 948).log(10) * 5).round() / 5),
+            time=(pl.col("end_ns") - pl.col("start_ns")) / 1e9,
+        )
+        means = done.group_by("size").agg(pl.col("time").mean(), pl.len()).filter(pl.col("len") >= _LEAST).sort("size")
+        name = _name(cell.factors["cc"])
+        rows += [{"name": name, "x": size, "y": time} for size, time, _ in means.iter_rows()]
+    points = [10 ** (place / 10) for place in range(6, 41)]
+    packet_s = _PACKET_BITS / _RATE_BPS
+    rows += [{"name": "processor sharing", "x": n, "y": 1.5 * _RTT_S + n * packet_s / (1 - _LOAD)} for n in points]
+    rows += [{"name": "slow start", "x": n, "y": (math.log2(n + 1) + 0.5) * _RTT_S + n * packet_s} for n in points]
+    log = {"type": "log", "nice": False}
+    return [
+        _panel(
+            "Mean completion time",
+            rows,
+            {"field": "x", "title": "Size (packets)", "scale": log, "axis": {"values": [10, 100, 1000, 10000]}},
+            {"field": "y", "title": "Time (s)", "scale": log, "axis": {"values": [0.2, 0.5, 1, 2, 5]}},
+            (_DOTTED, ("RCP", "XCP", "Reno")),
+            ({**_LINE, "strokeDash": [4, 3]}, ("processor sharing",)),
+            ({**_LINE, "strokeDash": [1, 2]}, ("slow start",)),
+        )
+        | {"width": 1.6 * _WIDTH, "height": 1.4 * _HEIGHT}
+    ]
+
+
+def _name(cc: str) -> str:
+    return {"xcp": "XCP", "rcp": "RCP", "reno": "Reno"}[cc]
+
+
+def main() -> int:
+    """Draws all of it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("runs", nargs="?", type=Path, default=Path("runs"), help="folder of the runs")
+    runs = parser.parse_args().runs
+    for example, draw in {"xcp-range": ranges, "xcp-demand": demand, "rcp-sizes": sizes}.items():
+        svg = str(
+            vl_convert.vegalite_to_svg(json.dumps(_framed(draw(weir.open(runs / example)))), allowed_base_urls=[])
+        )
+        (IMAGES / f"explicit-{example}.svg").write_text(svg + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
