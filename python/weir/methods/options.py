@@ -44,7 +44,7 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
             "How hosts send segments. Default: auto. With netem, each packet is alone.",
             {
                 "auto": "`packets` up to 25 000 packets a second, which any machine carries, else `trains`",
-                "packets": "single segments from the start, as in the simulator",
+                "packets": "single segments from the start, as in the simulator unless the flow paces",
                 "trains": "trains of segments: more packets a second, in bursts of up to 64 KB",
             },
             default="auto",
@@ -69,7 +69,7 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
             "offload",
             "How hosts send segments. Default: packets. With weir-emu as links, `device` means `trains`.",
             {
-                "packets": "single segments from the start, as in the simulator",
+                "packets": "single segments from the start, as in the simulator unless the flow paces",
                 "trains": "trains of segments stay whole on every link: many times faster, in bursts of up to 64 KB",
                 "device": "TCP makes trains, and the host's device splits them, as a usual network card does",
             },
