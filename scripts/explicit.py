@@ -1,6 +1,6 @@
 """Draws the figures of XCP's and RCP's papers from runs of the examples, for docs/explicit-feedback.md.
 
-    for name in xcp-demand xcp-range rcp-sizes; do weir run examples/$name.yaml; done
+    for name in xcp-demand rcp-sizes; do weir run examples/$name.yaml; done
     python scripts/explicit.py
 
 It reads the folders ``runs/NAME``, or those in the folder that it is given, and writes ``docs/images/explicit-*.svg``.
@@ -31,9 +31,9 @@ _COLOURS = {
     "slow start": "#8a8f98",
 }
 _WIDTH, _HEIGHT = 230, 160
-_RATE_BPS, _RTT_S, _LOAD, _PACKET_BITS = 2.4e9, 0.1, 0.9, 8000
-"""The network of RCP's papers."""
-_LEAST = 30
+_RATE_BPS, _RTT_S, _LOAD, _PACKET_BITS = 2.4e8, 0.1, 0.9, 8000
+"""The network of the example."""
+_LEAST = 8
 """Transfers of a class of sizes that has a mean."""
 
 
@@ -59,28 +59,6 @@ def _panel(
 _LINE = {"type": "line", "strokeWidth": 1.3}
 _DOTTED = {"type": "line", "strokeWidth": 1.3, "point": {"size": 28}}
 _BOTH = ("XCP", "Reno")
-
-
-def ranges(run: Any) -> list[Any]:
-    """Utilisation over capacity, round-trip time and number of flows (figures 4, 5 and 6 of XCP's paper)."""
-    frame = run.evaluate("utilisation.mean@steady").filter(pl.col("cc").is_in(["xcp", "reno"]))
-    values = {"rate": {}, "rtt": {}, "pairs": {}}
-    base = {"rate": "150Mbps", "rtt": "80ms", "pairs": "50"}
-    for row in frame.iter_rows(named=True):
-        for factor, points in values.items():
-            if all(row[other] == value for other, value in base.items() if other != factor):
-                points[row["cc"], float(row[factor].rstrip("Mbpms"))] = row["value"]
-    titles = {"rate": "Capacity (Mb/s)", "rtt": "Round-trip time (ms)", "pairs": "Flows"}
-    return [
-        _panel(
-            f"By {title.partition(' (')[0].lower()}",
-            [{"name": _name(cc), "x": at, "y": round(100 * value, 1)} for (cc, at), value in sorted(points.items())],
-            {"field": "x", "title": title, "scale": {"type": "log", "nice": False}, "axis": {"tickCount": 4}},
-            {"field": "y", "title": "Utilisation (%)", "scale": {"domain": [70, 100]}, "axis": {"tickCount": 5}},
-            (_DOTTED, _BOTH),
-        )
-        for (factor, points), title in zip(values.items(), titles.values(), strict=True)
-    ]
 
 
 def demand(run: Any) -> list[Any]:
@@ -153,7 +131,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("runs", nargs="?", type=Path, default=Path("runs"), help="folder of the runs")
     runs = parser.parse_args().runs
-    for example, draw in {"xcp-range": ranges, "xcp-demand": demand, "rcp-sizes": sizes}.items():
+    for example, draw in {"xcp-demand": demand, "rcp-sizes": sizes}.items():
         svg = str(
             vl_convert.vegalite_to_svg(json.dumps(_framed(draw(weir.open(runs / example)))), allowed_base_urls=[])
         )
