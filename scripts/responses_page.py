@@ -127,13 +127,14 @@ The paper's figure has BBR close to 1 - p up to 5 % and not far below it up to 1
 lab, over the same path, has 85.9 Mb/s at 5 %, 47.8 at 10 % and 1.3 at 15 %. `bbr3` bounds the flight once more than 2 %
 of a round trip's packets are lost while it probes for bandwidth.
 
-The stall at 15 % is one of Startup. Each of its first windows loses a packet, so that the flow is in recovery all the time.
-There `bbr` takes the lost packets off its window and sends one packet for each that arrives, as Linux' does. The bandwidth
-does not grow by a quarter in three round trips, and BBR takes the path for full at some Mb/s. From there a probe at 5/4
-gains (1 - p) 5/4 = 6 % in eight round trips, unless the estimate of a policer's rate stops that. Two experiments
-show it. If the losses begin at 3 s, after Startup, `bbr` in the simulator has 82.4 Mb/s at 10 %, 77.6 at 15 % and 15.2 at 20 %, of
-84.7, 80.0 and 75.3 that they leave. With losses of 15 % from 3 s on, `linux:bbr` in the lab has 78.0 Mb/s. And a
-copy of `bbr` whose Startup ignores recovery has 77.3 Mb/s at 15 % from the beginning. With `policers: 0` alone, it is 18.5.
+The stall at 15 % is one of Startup. Each of its first windows loses a packet, so that the flow is in recovery all the
+time. There `bbr` takes the lost packets off its window and sends one packet for each that arrives, as Linux' does.
+The bandwidth does not grow by a quarter in three round trips, and BBR takes the path for full at some Mb/s. From
+there a probe at 5/4 gains (1 - p) 5/4 = 6 % in eight round trips, unless the estimate of a policer's rate stops that.
+Two experiments show it. If the losses begin at 3 s, after Startup, `bbr` in the simulator has 82.4 Mb/s at 10 %, 77.6
+at 15 % and 15.2 at 20 %, of 84.7, 80.0 and 75.3 that they leave. With losses of 15 % from 3 s on, `linux:bbr` in the
+lab has 78.0 Mb/s. And a copy of `bbr` whose Startup ignores recovery has 77.3 Mb/s at 15 % from the beginning. With
+`policers: 0` alone, it is 18.5.
 
 """
 
