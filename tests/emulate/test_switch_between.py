@@ -20,6 +20,7 @@ from weir.cli.switch import command
 from weir.study import switches
 from weir.study.switches import BetweenRig, Fitted, Trial, fit
 from weir.study.switches import _programme as programme
+from weir.study.switches._tcp import tcp_between
 
 RATE, LIMIT = 100_000_000, 75_000
 """The ports' rate, bit/s, and their buffers, bytes."""
@@ -163,6 +164,19 @@ def test_the_command_says_how_exact_the_senders_were(
     assert 0 < said["accuracy"]["achieved"] < 1.1
     assert said["name"].startswith("between-")
     assert (tmp_path / "switch.yaml").exists()
+
+
+def test_tcp_of_this_kernel_passes_the_switch(rig: BetweenRig) -> None:
+    """From hosts behind the first two interfaces to one behind the last, with and without SACK."""
+    short = {"workload.first.until": "700ms", "workload.second.until": "700ms"}
+    told = list[str]()
+    flows = tcp_between(rig, told.append, {**short, "sweep.transport.cc": "['linux:reno']"})
+    assert [flow.sack for flow in flows] == [True, False]
+    assert told == ["two flows of linux:reno with SACK", "two flows of linux:reno without SACK"]
+    for flow in flows:
+        assert min(flow.goodput_mbps) > 0.5
+        assert sum(flow.goodput_mbps) < 1.4 * RATE / 1e6  # the second one counts a shorter time
+    assert not list(Path("/run/netns").glob(f"weir-{os.getpid():x}-*"))
 
 
 # Open vSwitch --------------------------------------------------------------------------------------------------------

@@ -91,8 +91,9 @@ def characterise(
     report.html.
 
     With --between, the last interfaces receive, and all but the receiving one send. They need no addresses; whatever
-    else uses them disturbs the measurement. A trial lasts as long as it takes, so that slow ports take minutes. With
-    --on they belong to machines of an inventory, each of which sends and receives for its own.
+    else uses them disturbs the measurement. A trial lasts as long as it takes, so that slow ports take minutes. TCP is
+    that of this kernel, from hosts of its own behind the interfaces. With --on they belong to machines of an inventory,
+    each of which sends and receives for its own; TCP is left out.
     """
     from weir.study import switches
 
@@ -210,6 +211,7 @@ def _document(found: Characterised, written: Path, page: Path, real: BetweenRig 
             {"switch": asdict(a), "model": asdict(b)} for a, b in zip(measured.bursts, model.bursts, strict=True)
         ],
         "tcp": [{"switch": asdict(a), "model": asdict(b)} for a, b in zip(measured.tcp, model.tcp, strict=True)],
+        "no_tcp": found.no_tcp or None,
         "accuracy": None if real is None else asdict(real.summary),
         "file": str(written),
         "page": str(page),

@@ -78,8 +78,8 @@ class BetweenRig:
         self._set([Interface.of(word) for word in interfaces], rate_bps, overhead_bytes)
 
     def _set(self, interfaces: list[Interface], rate_bps: float | None, overhead_bytes: int) -> None:
-        self._interfaces = interfaces
-        speeds = {interface.speed_mbps for interface in self._interfaces}
+        self.interfaces = interfaces
+        speeds = {interface.speed_mbps for interface in self.interfaces}
         if rate_bps is None:
             speed = speeds.pop() if len(speeds) == 1 else None
             if speed is None:
@@ -145,7 +145,7 @@ class BetweenRig:
                 "device": interface.name, "netns": interface.path, "mac": list(interface.mac),
                 "rate_bps": self.rate_bps, "overhead_bytes": self.overhead_bytes,
             }
-            for interface in self._interfaces
+            for interface in self.interfaces
         ]  # fmt: skip
         streams = [
             {

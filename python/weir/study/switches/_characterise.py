@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weir.study.switches._compare import Behaviour, Tell, behaviour, tcp
+from weir._errors import MethodError, UnavailableError
+from weir.study.switches._between import BetweenRig
+from weir.study.switches._compare import Behaviour, Tell, behaviour
 from weir.study.switches._fit import Fitted, fit, window_ns
 from weir.study.switches._isolines import error_of
 from weir.study.switches._model import ModelRig
+from weir.study.switches._over import OverRig
 from weir.study.switches._rig import Rig
+from weir.study.switches._tcp import Tcp, tcp_between, tcp_of
 from weir.study.switches._yaml import flow_text, switch_words
 
 __all__ = ["Characterised", "characterise"]
@@ -29,6 +33,8 @@ class Characterised:
     wall_s: float
     rate_bps: float
     """Of the ports."""
+    no_tcp: str = ""
+    """Why no TCP flows passed the switch, if they should have."""
 
     @property
     def isoline_error(self) -> float:
@@ -46,7 +52,7 @@ def characterise(
         name: For the report.
         seed: Of the fitted model's random choices.
         points: Rates of either input for the isolines.
-        with_tcp: Whether TCP flows pass both, too; only a model can take them.
+        with_tcp: Whether TCP flows pass both, too: of this kernel where the switch is real.
         tell: Gets the next step.
     """
     begin = time.monotonic()
@@ -61,7 +67,27 @@ def characterise(
         overhead_bytes=rig.overhead_bytes,
     )
     model = behaviour(model_rig, span, points, lambda text: tell(f"fitted model: {text}"))
-    if with_tcp and isinstance(rig, ModelRig):
-        measured = Behaviour(**{**vars(measured), "tcp": tcp(rig, tell)})
-        model = Behaviour(**{**vars(model), "tcp": tcp(model_rig, lambda text: tell(f"fitted model: {text}"))})
-    return Characterised(name, fitted, measured, model, time.monotonic() - begin, rig.rate_bps)
+    no_tcp = ""
+    if with_tcp:
+        try:
+            flows, stack = _tcp(rig, tell)
+            measured = replace(measured, tcp=flows)
+            model = replace(model, tcp=tcp_of(model_rig, lambda text: tell(f"fitted model: {text}"), stack))
+        except (MethodError, UnavailableError) as error:  # the rest took minutes, and stands
+            no_tcp = str(error)
+    return Characterised(name, fitted, measured, model, time.monotonic() - begin, rig.rate_bps, no_tcp)
+
+
+def _tcp(rig: Rig, tell: Tell) -> tuple[tuple[Tcp, ...], str]:
+    """TCP flows through the switch, and the stack of their hosts.
+
+    Raises:
+        UnavailableError: no TCP can pass it from here.
+        MethodError: something failed.
+    """
+    if isinstance(rig, ModelRig):
+        return tcp_of(rig, tell), "linux-2.6"
+    if isinstance(rig, OverRig):
+        raise UnavailableError("TCP flows need all interfaces on one host")
+    assert isinstance(rig, BetweenRig)
+    return tcp_between(rig, tell), "linux"

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from weir.scenario import load
 from weir.study.switches._isolines import Isolines, isolines
-from weir.study.switches._model import ModelRig
 from weir.study.switches._programme import contention, pair, slowness
 from weir.study.switches._rig import Observation, Rig, Stream, Trial, gap_ns
+from weir.study.switches._tcp import Tcp
 
-__all__ = ["PAIRS", "Behaviour", "Burst", "Rates", "Tcp", "Window", "behaviour", "tcp"]
+__all__ = ["PAIRS", "Behaviour", "Burst", "Rates", "Window", "behaviour"]
 
 PAIRS = ((1.0, 1.0), (0.8, 0.8), (0.5, 0.5), (0.8, 0.6), (0.4, 1.0))
 """The pairs of the paper's tables, in units of full rate."""
@@ -25,7 +21,6 @@ _BURSTS = (10, 30, 100, 300, 1000, 3000)
 _INTERVAL_NS = 1_000_000
 _ETHERNET = 18
 _PACKETS = 60
-_TCP = Path(__file__).with_name("assets") / "tcp.yaml"
 Tell = Callable[[str], None]
 
 
@@ -58,17 +53,6 @@ class Window:
     input: npt.NDArray[np.int64]
     number: npt.NDArray[np.int64]
     """Since the first of this input in the window."""
-
-
-@dataclass(frozen=True)
-class Tcp:
-    """Two TCP flows to one output port."""
-
-    control: str
-    sack: bool
-    goodput_mbps: tuple[float, float]
-    retransmissions_ps: tuple[float, float]
-    timeouts: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -147,29 +131,3 @@ def _burst(rig: Rig, packets: int, idle_ns: int) -> Burst:
     seen = rig.observe(Trial((*base.streams, burst), base.end_ns))
     lost = [int((out < 0).sum()) for out in seen.received]
     return Burst(packets, lost[1], lost[0])
-
-
-def tcp(rig: ModelRig, tell: Tell) -> tuple[Tcp, ...]:
-    """Two TCP flows without delay beside the switch's, with and without SACK (section 5.2.1)."""
-    scenario = load(_TCP, overrides={"topology.star.switch": rig.yaml, "seed": str(rig.seed)})
-    found = []
-    for cell in scenario.cells():
-        control, sack = (str(cell.factors[name]) for name in ("cc", "sack"))
-        tell(f"two {control} flows {'with' if sack == 'true' else 'without'} SACK")
-        found.append(_tcp(cell.plan(), control, sack == "true"))
-    return tuple(found)
-
-
-def _tcp(plan: Mapping[str, Any], control: str, sack: bool) -> Tcp:
-    from weir import _weir
-
-    simulator = _weir.Simulator(json.dumps(plan))
-    while not simulator.advance(simulator.now_ns + 1_000_000_000):
-        pass
-    rows = {name: np.asarray(memoryview(column)) for name, column in simulator.drain()["flows"].items()}
-    last = [int(np.flatnonzero(rows["flow"] == flow)[-1]) for flow in (0, 1)]
-    seconds = [(flow["stop_ns"] - flow["start_ns"]) / 1e9 for flow in plan["flows"]]
-    bits = [float(rows["delivered_bytes"][row]) * 8e-6 / s for row, s in zip(last, seconds, strict=True)]
-    again = [float(rows["retransmitted_packets"][row]) / s for row, s in zip(last, seconds, strict=True)]
-    timeouts = int(rows["timeouts"][last[0]]), int(rows["timeouts"][last[1]])
-    return Tcp(control, sack, _two(bits), _two(again), timeouts)

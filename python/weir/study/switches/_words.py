@@ -5,6 +5,7 @@ from __future__ import annotations
 from weir.study.switches._characterise import Characterised
 from weir.study.switches._fitted import Fitted
 from weir.study.switches._memory import MemoryFit
+from weir.study.switches._tcp import Tcp
 
 __all__ = ["class_sentence", "lines", "memory_sentence", "size_text", "time_text"]
 
@@ -87,4 +88,17 @@ def lines(found: Characterised) -> list[tuple[str, str]]:
         said.append(("PAUSE", f"stops a sender at {high} of it in the switch, until {low}"))
     said += [("note", note) for note in fitted.notes]
     error = f"isolines of the fitted model are off by {found.isoline_error:.2%} at the median, where the port is full"
-    return [*said, ("fit", error)]
+    return [*said, ("fit", error), *_tcp_lines(found)]
+
+
+def _tcp_lines(found: Characterised) -> list[tuple[str, str]]:
+    """Goodputs through the switch and its model, or why there are none."""
+    if found.no_tcp:
+        return [("TCP", f"left out: {found.no_tcp}")]
+    pairs = zip(found.measured.tcp, found.model.tcp, strict=True)
+    return [("TCP", f"{one.name}: {_goodputs(one)}; the fitted model {_goodputs(model)}") for one, model in pairs]
+
+
+def _goodputs(flows: Tcp) -> str:
+    first, second = flows.goodput_mbps
+    return f"{first:.4g} + {second:.4g} Mb/s"
