@@ -20,6 +20,7 @@ from weir.deploy import DeployError
 from weir.study import switches
 from weir.study.switches import OverRig, Trial, over
 from weir.study.switches import _programme as programme
+from weir.study.switches._tcp import tcp_between
 
 RATE, LIMIT = 20_000_000, 30_000
 """Of the bridge's ports: bit/s, and bytes of buffer."""
@@ -84,6 +85,19 @@ def test_packets_of_two_nodes_come_out_at_a_third_one_in_order_and_no_faster_tha
         assert passed < 0.9 * offered
     assert 0 < rig.clock_error_ns < 50_000_000
     assert "clocks of nodes within" in rig.summary.text
+
+
+def test_tcp_of_the_nodes_kernels_passes_the_switch_and_its_hosts_disappear(
+    rig: OverRig, nodes: Nodes, interfaces: list[str]
+) -> None:
+    short = {"workload.first.until": "900ms", "workload.second.until": "900ms", "sweep.transport.sack": "[false]"}
+    (flows,) = tcp_between(rig, lambda _: None, {**short, "sweep.transport.cc": "['linux:reno']"})
+    assert (flows.control, flows.sack) == ("reno", False)
+    assert flows.goodput_mbps[0] > 0.5
+    assert sum(flows.goodput_mbps) < 1.5 * RATE / 1e6  # the second one counts a shorter time
+    for word in interfaces:
+        assert "macvlan" not in nodes.run(word.split("/")[0], "ip", "-d", "link")
+        assert "weir-" not in nodes.run(word.split("/")[0], "ip", "netns")
 
 
 def test_nodes_are_this_experiments_as_long_and_nothing_stays(nodes: Nodes, interfaces: list[str]) -> None:

@@ -116,6 +116,7 @@ LAYERS: dict[str, set[str]] = {
             "weir._duration",
             "weir._errors",
             "weir._interfaces",
+            "weir._owner",
             "weir._programs",
             "weir._weir",
             "weir.bpf",

@@ -93,7 +93,7 @@ def characterise(
     With --between, the last interfaces receive, and all but the receiving one send. They need no addresses; whatever
     else uses them disturbs the measurement. A trial lasts as long as it takes, so that slow ports take minutes. TCP is
     that of this kernel, from hosts of its own behind the interfaces. With --on they belong to machines of an inventory,
-    each of which sends and receives for its own; TCP is left out.
+    each of which sends and receives for its own.
     """
     from weir.study import switches
 

@@ -8,7 +8,20 @@ it, restores it. A watchdog process on the node restores when the way to the con
 
 from __future__ import annotations
 
-from weir.deploy._changes import Change, describe, entry, module, offload, qdisc, route, rule, segments, sysctl, tun
+from weir.deploy._changes import (
+    Change,
+    describe,
+    entry,
+    host,
+    module,
+    offload,
+    qdisc,
+    route,
+    rule,
+    segments,
+    sysctl,
+    tun,
+)
 from weir.deploy._keeper import DeployError, Keeper, KernelLog, PrivilegeError
 from weir.deploy._programs import deploy
 from weir.deploy._protocols import lacking_protocol, missing
@@ -22,6 +35,7 @@ __all__ = [
     "deploy",
     "describe",
     "entry",
+    "host",
     "lacking_protocol",
     "missing",
     "module",

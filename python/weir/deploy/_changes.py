@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["Change", "describe", "entry", "module", "offload", "qdisc", "route", "rule", "segments", "sysctl", "tun"]
+__all__ = [
+    "Change",
+    "describe",
+    "entry",
+    "host",
+    "module",
+    "offload",
+    "qdisc",
+    "route",
+    "rule",
+    "segments",
+    "sysctl",
+    "tun",
+]
 
 Change = Mapping[str, Any]
 """``kind``, ``value`` and what else its kind needs; JSON."""
@@ -50,6 +63,12 @@ def tun(device: str, mtu_bytes: int, queue_packets: int, address: str | None = N
     return {"kind": "tun", "device": device, **own, "value": {"mtu": mtu_bytes, "queue": queue_packets}}
 
 
+def host(name: str, device: str, inner: str, netns: str | None = None) -> Change:
+    """A network namespace ``name`` with a device ``inner`` on the interface ``device``, which may be in ``netns``."""
+    where = {} if netns is None else {"netns": netns}
+    return {"kind": "host", "name": name, "device": device, "inner": inner, **where, "value": True}
+
+
 def entry(table: int, to: str, device: str, via: str | None = None) -> Change:
     """A route to a host in a routing table of its own, by the router ``via`` if there is one."""
     way = {"device": device} if via is None else {"device": device, "via": via}
@@ -86,6 +105,10 @@ def describe(change: Change) -> str:
             return " ".join(["ip route replace", f"{change['to']}/32", *way, *value])
         case "tun":
             return f"ip tuntap add dev {change['device']} mode tun vnet_hdr"
+        case "host":
+            where = f"ip -n {change['netns']}" if "netns" in change else "ip"
+            on = f"link add link {change['device']} name {change['inner']} netns {change['name']}"
+            return f"ip netns add {change['name']}; {where} {on} type macvlan mode private"
         case "entry":
             by = f"via {change['via']} dev" if "via" in change else "dev"
             return f"ip route replace {change['to']}/32 {by} {change['device']} table {change['table']}"

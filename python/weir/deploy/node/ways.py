@@ -89,6 +89,29 @@ class _Tun(Kind):
             execute("ip", "link", "del", "dev", change["device"])
 
 
+class _Host(Kind):
+    """A host of its own: the network namespace ``name``, whose device ``inner`` (macvlan) is on the interface
+    ``device``, which may be in the namespace ``netns``; ``value`` is whether it is there.
+    """
+
+    def before(self, change: Change) -> bool:
+        return Path("/run/netns", change["name"]).exists()
+
+    def make(self, change: Change) -> None:
+        if not change["value"]:
+            execute("ip", "netns", "del", change["name"])
+            return
+        execute("ip", "netns", "add", change["name"])
+        where = ("-n", change["netns"]) if change.get("netns") else ()
+        on = ("link", "add", "link", change["device"], "name", change["inner"], "netns", change["name"])
+        execute("ip", *where, *on, "type", "macvlan", "mode", "private")
+
+    def undo(self, change: Change, before: Any) -> None:
+        if not before:
+            with contextlib.suppress(Refused):  # it was never made, or is gone
+                self.make({**change, "value": False})
+
+
 class _Entry(Kind):
     """The route to the host ``to`` by ``device``, and by the router ``via`` if one is named, in the routing table
     ``table``; ``value`` is whether it is there.
@@ -136,6 +159,7 @@ class _Rule(Kind):
 WAYS: dict[str, Kind] = {
     "route": _Route(),
     "tun": _Tun(),
+    "host": _Host(),
     "entry": _Entry(),
     "rule": _Rule(),
 }

@@ -13,7 +13,6 @@ from weir.study.switches._compare import Behaviour, Tell, behaviour
 from weir.study.switches._fit import Fitted, fit, window_ns
 from weir.study.switches._isolines import error_of
 from weir.study.switches._model import ModelRig
-from weir.study.switches._over import OverRig
 from weir.study.switches._rig import Rig
 from weir.study.switches._tcp import Tcp, tcp_between, tcp_of
 from weir.study.switches._yaml import flow_text, switch_words
@@ -72,7 +71,9 @@ def characterise(
         try:
             flows, stack = _tcp(rig, tell)
             measured = replace(measured, tcp=flows)
-            model = replace(model, tcp=tcp_of(model_rig, lambda text: tell(f"fitted model: {text}"), stack))
+            controls = list(dict.fromkeys(one.control for one in flows))
+            passed = tcp_of(model_rig, lambda text: tell(f"fitted model: {text}"), stack, controls)
+            model = replace(model, tcp=passed)
         except (MethodError, UnavailableError) as error:  # the rest took minutes, and stands
             no_tcp = str(error)
     return Characterised(name, fitted, measured, model, time.monotonic() - begin, rig.rate_bps, no_tcp)
@@ -87,7 +88,5 @@ def _tcp(rig: Rig, tell: Tell) -> tuple[tuple[Tcp, ...], str]:
     """
     if isinstance(rig, ModelRig):
         return tcp_of(rig, tell), "linux-2.6"
-    if isinstance(rig, OverRig):
-        raise UnavailableError("TCP flows need all interfaces on one host")
     assert isinstance(rig, BetweenRig)
     return tcp_between(rig, tell), "linux"

@@ -50,23 +50,23 @@ class OverRig(BetweenRig):
             DeployError: a node cannot have the tester.
         """
         require_three(interfaces)
-        self._keepers = keepers
-        self._nodes = [word.partition("/")[0] for word in interfaces]
+        self.keepers = keepers
+        self.nodes = [word.partition("/")[0] for word in interfaces]
         rest = [word.partition("/")[2] for word in interfaces]
-        pairs = zip(self._nodes, rest, strict=True)
+        pairs = zip(self.nodes, rest, strict=True)
         self._set(
             [Interface.of(word, _run(keepers[node].place), node) for node, word in pairs], rate_bps, overhead_bytes
         )
-        for name in dict.fromkeys(self._nodes):
+        for name in dict.fromkeys(self.nodes):
             if not keepers[name].becomes_root:
                 raise UnavailableError(f"{name}: Ethernet frames need root there, or `sudo -n`")
         self._commands = {
-            name: (*keepers[name].prefix, deploy(keepers[name], "weir-agent"), "tester") for name in set(self._nodes)
+            name: (*keepers[name].prefix, deploy(keepers[name], "weir-agent"), "tester") for name in set(self.nodes)
         }
 
     def _run(self, trial: Trial) -> dict[str, Any]:
         job = self._job(trial) | {"together": True}
-        names = list(dict.fromkeys(self._nodes))
+        names = list(dict.fromkeys(self.nodes))
         with contextlib.ExitStack() as stack:
             running = {name: self._started(name, job, stack) for name in names}
             for name in names:
@@ -80,15 +80,15 @@ class OverRig(BetweenRig):
     def _started(self, name: str, job: Mapping[str, Any], stack: contextlib.ExitStack) -> Running:
         ports = [
             {key: value for key, value in port.items() if node == name or key not in ("device", "netns")}
-            for port, node in zip(job["ports"], self._nodes, strict=True)
+            for port, node in zip(job["ports"], self.nodes, strict=True)
         ]
-        running = self._keepers[name].place.start(self._commands[name])
+        running = self.keepers[name].place.start(self._commands[name])
         stack.callback(running.kill)
         _say(running, {**job, "ports": ports})
         return running
 
     def _begin(self, running: Mapping[str, Running]) -> None:
-        clocks = {name: self._keepers[name].place.clock() for name in running}
+        clocks = {name: self.keepers[name].place.clock() for name in running}
         begin = here_ns() + _AHEAD_NS
         for name, process in running.items():
             _say(process, {"begin_ns": begin + clocks[name].offset_ns})
@@ -110,7 +110,7 @@ class OverRig(BetweenRig):
         """What the sender of each stream saw, and what its receiver did."""
         merged: dict[str, list[Any]] = {"sent": [], "due": [], "refused": [], "received": []}
         for number, stream in enumerate(trial.streams):
-            sender, receiver = self._nodes[stream.input], self._nodes[self._port(stream.output)]
+            sender, receiver = self.nodes[stream.input], self.nodes[self._port(stream.output)]
             for key in ("sent", "due", "refused"):
                 merged[key].append(found[sender][key][number])
             wire_ns = (stream.ip_bytes + self.overhead_bytes) * 8e9 / self.rate_bps

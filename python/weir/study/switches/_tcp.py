@@ -7,12 +7,13 @@ A real switch gets the kernel's TCP from a host behind each interface: a network
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,24 +21,29 @@ import pyarrow as pa
 from weir import _owner
 from weir._interfaces import Interface
 from weir._programs import find
+from weir.deploy import deploy, host
 from weir.hosts.checks import Checks
-from weir.hosts.congestion import kernel_names, renamed
+from weir.hosts.congestion import FOREIGN, kernel_names, renamed
+from weir.hosts.congestion import wanted as wanted_by
 from weir.hosts.jobs import job
 from weir.hosts.local import Local
 from weir.hosts.merge import Merger
 from weir.hosts.needs import require
 from weir.hosts.network import Network, environment
-from weir.hosts.processes import PRIORITY
+from weir.hosts.place import Place
+from weir.hosts.processes import PRIORITY, Process
 from weir.hosts.session import Heard, Session
-from weir.hosts.wiring import Command, Wiring, wire
+from weir.hosts.wiring import Command, Host, Wiring, wire
 from weir.plan import Plan, typed
 from weir.scenario import load
 from weir.study.switches._between import BetweenRig
 from weir.study.switches._model import ModelRig
+from weir.study.switches._over import OverRig
 
 __all__ = ["Tcp", "tcp_between", "tcp_of"]
 
 _SCENARIO = Path(__file__).with_name("assets") / "tcp.yaml"
+_AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 _COLUMNS = ("flow", "delivered_bytes", "retransmitted_packets", "timeouts")
 _AHEAD_S = 0.4
 _GRACE_S = 20.0
@@ -60,14 +66,18 @@ class Tcp:
         return f"{self.control} {'with' if self.sack else 'without'} SACK"
 
 
-def tcp_of(rig: ModelRig, tell: Tell, stack: str = "linux-2.6") -> tuple[Tcp, ...]:
-    """The flows through a model, with hosts of ``stack``."""
+def tcp_of(
+    rig: ModelRig, tell: Tell, stack: str = "linux-2.6", controls: Sequence[str] | None = None
+) -> tuple[Tcp, ...]:
+    """The flows through a model, with hosts of ``stack``, and with ``controls`` instead of the scenario's."""
     wanted = {"topology.star.switch": rig.yaml, "seed": str(rig.seed), "transport.stack": stack}
+    if controls is not None:
+        wanted["sweep.transport.cc"] = json.dumps(list(controls))
     return tuple(_simulated(cell, plan) for cell, plan in _cells(wanted | _ports(rig), tell))
 
 
 def tcp_between(rig: BetweenRig, tell: Tell, overrides: Mapping[str, str] | None = None) -> tuple[Tcp, ...]:
-    """The flows through a real switch, from the first two interfaces to the last one, all of this host.
+    """The flows through a real switch, from the first two interfaces to the last one.
 
     Args:
         rig: The switch.
@@ -76,12 +86,22 @@ def tcp_between(rig: BetweenRig, tell: Tell, overrides: Mapping[str, str] | None
 
     Raises:
         UnavailableError: this host cannot have such hosts.
-        MethodError: this kernel lacks a congestion control, or something failed.
+        MethodError: a kernel lacks a congestion control, or something failed.
     """
+    wanted = {"transport.stack": "linux"} | _ports(rig)
+    if isinstance(rig, OverRig):
+        cells = _cells(wanted | {"sweep.transport.cc": json.dumps(_kernels_own(rig))} | dict(overrides or {}), tell)
+        return tuple(_real(cell, plan, functools.partial(_on_nodes, rig)) for cell, plan in cells)
     require("TCP through a switch", ("ip", "sysctl", "nsenter"), ("weir-agent",), tun=False)
-    interfaces = {"h0": rig.interfaces[0], "h1": rig.interfaces[1], "h4": rig.interfaces[-1]}
-    wanted = {"transport.stack": "linux"} | _ports(rig) | dict(overrides or {})
-    return tuple(_real(cell, plan, interfaces) for cell, plan in _cells(wanted, tell))
+    cells = _cells(wanted | dict(overrides or {}), tell)
+    return tuple(_real(cell, plan, functools.partial(_here, rig)) for cell, plan in cells)
+
+
+def _kernels_own(rig: OverRig) -> list[str]:
+    """Congestion controls of the scenario that the kernels of all nodes have."""
+    known = [set(keeper.place.require(("cat", _AVAILABLE)).decode().split()) for keeper in rig.keepers.values()]
+    controls = dict.fromkeys(str(cell.factors["cc"]) for cell in load(_SCENARIO).cells())
+    return [FOREIGN + name for name in controls if all(name in names for names in known)]
 
 
 def _ports(rig: ModelRig | BetweenRig) -> dict[str, str]:
@@ -96,7 +116,7 @@ def _cells(overrides: Mapping[str, str], tell: Tell) -> Iterator[tuple[Tcp, dict
     """Cells of the scenario: flows without results, and the plan."""
     for cell in load(_SCENARIO, overrides=dict(overrides)).cells():
         control, sack = (str(cell.factors[name]) for name in ("cc", "sack"))
-        flows = Tcp(control, sack == "true", (0, 0), (0, 0), (0, 0))
+        flows = Tcp(control.removeprefix(FOREIGN), sack == "true", (0, 0), (0, 0), (0, 0))
         tell(f"two flows of {flows.name}")
         yield flows, cell.plan()
 
@@ -127,35 +147,121 @@ def _counted(flows: Tcp, plan: Mapping[str, Any], rows: Mapping[str, Any]) -> Tc
     )
 
 
-def _real(flows: Tcp, document: dict[str, Any], interfaces: Mapping[str, Interface]) -> Tcp:
+@dataclass(frozen=True)
+class _Ends:
+    """Processes that serve ends of flows at a place."""
+
+    place: Place
+    command: tuple[str, ...]
+    nodes: frozenset[int]
+    """Hosts of the plan that are there."""
+
+
+@dataclass(frozen=True)
+class _Hosts:
+    """Hosts of a plan that exist, and who serves them."""
+
+    wiring: Wiring
+    names: Mapping[str, str]
+    """The kernels' names of congestion controls, by label."""
+    ends: Sequence[_Ends]
+    watch: Callable[[], None]
+
+
+Made = Callable[[Plan, contextlib.ExitStack], _Hosts]
+"""Makes the hosts of a plan until the stack is left."""
+
+
+def _here(rig: BetweenRig, plan: Plan, stack: contextlib.ExitStack) -> _Hosts:
+    """Hosts behind interfaces of this host."""
+    tag = _owner.new()
+    network = stack.enter_context(Network(_behind(plan, str(tag), rig), tag))
+    names = stack.enter_context(kernel_names(plan, environment(tag)))
+    here = stack.enter_context(Local(environment=environment(tag), take=network.take, priority=PRIORITY))
+    nodes = frozenset(one.node for one in network.wiring.hosts)
+    return _Hosts(network.wiring, names, [_Ends(here, (str(find("weir-agent")),), nodes)], network.watch)
+
+
+def _on_nodes(rig: OverRig, plan: Plan, stack: contextlib.ExitStack) -> _Hosts:
+    """Hosts behind interfaces of nodes. Each node's journal has its hosts, and removes them when it is restored."""
+    tag = _owner.new()
+    wiring = wire(plan, str(tag), alone=True)
+    at = {one.namespace: rig.nodes[_port(rig, one.name)] for one in wiring.hosts}
+    for one in wiring.hosts:
+        keeper, interface = rig.keepers[at[one.namespace]], rig.interfaces[_port(rig, one.name)]
+        keeper.apply([host(one.namespace, interface.name, one.device, interface.netns)])
+        stack.callback(keeper.place.run, (*keeper.prefix, "ip", "netns", "del", one.namespace))
+        own = [command for command in wiring.up if _is_of(command, one) and not _makes(command)]
+        for command in own:
+            keeper.place.require((*keeper.prefix, *command))
+    ends = [
+        _Ends(
+            keeper.place,
+            (*keeper.prefix, deploy(keeper, "weir-agent")),
+            frozenset(one.node for one in wiring.hosts if at[one.namespace] == name),
+        )
+        for name, keeper in rig.keepers.items()
+    ]
+    names = {cc.label: cc.name.removeprefix(FOREIGN) for cc in wanted_by(plan)}
+    return _Hosts(wiring, names, [one for one in ends if one.nodes], lambda: None)
+
+
+def _port(rig: BetweenRig, name: str) -> int:
+    """The interface of a host of the scenario."""
+    return {"h0": 0, "h1": 1}.get(name, len(rig.interfaces) - 1)
+
+
+def _is_of(command: Command, one: Host) -> bool:
+    return one.namespace in command or f"--net={one.path}" in command
+
+
+def _makes(command: Command) -> bool:
+    return "tuntap" in command or command[:3] == ("ip", "netns", "add")
+
+
+def _real(flows: Tcp, document: dict[str, Any], made: Made) -> Tcp:
+    """``flows`` of the kernels of hosts."""
     from weir import _weir
 
-    plan, tag = typed(document), _owner.new()
+    plan = typed(document)
     merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
     with contextlib.ExitStack() as stack:
-        network = stack.enter_context(Network(_behind(plan, str(tag), interfaces), tag))
-        names = stack.enter_context(kernel_names(plan, environment(tag)))
-        here = stack.enter_context(Local(environment=environment(tag), take=network.take, priority=PRIORITY))
+        hosts = made(plan, stack)
         checks = Checks(len(plan.flows), len(plan.links), len(_weir.event_kinds()))
         session = stack.enter_context(Session(checks, Heard()))
-        hosts = [host.to_job() for host in network.wiring.hosts]
-        for name, end in (("receivers", "to"), ("senders", "from")):
-            ends = [{end: flow} for flow in range(len(plan.flows))]
-            told = job(renamed(document, plan), hosts, network.wiring.first_port, ends, names)
-            session.await_ready([session.start(name, here, [str(find("weir-agent"))], told)])
+        for which in ("to", "from"):
+            started = [_started(session, one, which, document, hosts) for one in hosts.ends]
+            session.await_ready([process for process in started if process is not None])
         begin = time.monotonic() + _AHEAD_S
         session.begin(round(begin * 1e9))
-        for frame in session.frames(begin + plan.end_ns / 1e9 + _GRACE_S, network.watch):
+        for frame in session.frames(begin + plan.end_ns / 1e9 + _GRACE_S, hosts.watch):
             for _ in merger.take(frame):
                 pass
         (rows,) = [found for table, found in merger.finish() if table == "flows"]
     return _counted(flows, document, {name: np.array(rows[name].to_pylist()) for name in _COLUMNS})
 
 
-def _behind(plan: Plan, tag: str, interfaces: Mapping[str, Interface]) -> Wiring:
-    """Hosts whose devices are on ``interfaces`` instead of an emulator's; they send packets one by one."""
+def _started(
+    session: Session, ends: _Ends, which: Literal["to", "from"], document: dict[str, Any], hosts: _Hosts
+) -> Process | None:
+    """The process of the receivers (``to``) or of the senders (``from``) at a place that has any."""
+    plan = typed(document)
+    of = [flow.to if which == "to" else flow.from_ for flow in plan.flows]
+    own: list[Mapping[str, int]] = [{which: number} for number, node in enumerate(of) if node in ends.nodes]
+    if not own:
+        return None
+    told = [{**one.to_job(), "netns": one.path if one.node in ends.nodes else None} for one in hosts.wiring.hosts]
+    task = job(renamed(document, plan), told, hosts.wiring.first_port, own, hosts.names)
+    name = {"to": "receivers", "from": "senders"}[which]
+    return session.start(f"{name} at {ends.place.name}", ends.place, ends.command, task)
+
+
+def _behind(plan: Plan, tag: str, rig: BetweenRig) -> Wiring:
+    """Hosts whose devices are on interfaces instead of an emulator's; they send packets one by one."""
     wiring = wire(plan, tag, alone=True)
-    devices = {host.namespace: _device(interfaces[host.name], host.namespace, host.device) for host in wiring.hosts}
+    devices = {
+        one.namespace: _device(rig.interfaces[_port(rig, one.name)], one.namespace, one.device) for one in wiring.hosts
+    }
     up = tuple(devices[command[2]] if "tuntap" in command else command for command in wiring.up)
     return replace(wiring, up=up)
 
