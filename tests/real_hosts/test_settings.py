@@ -88,6 +88,7 @@ measure: {goodput: 200ms, links: 0}
         (text().replace("links: 0", "links: 0, trace: {}"), "emulated, emulator: A", "measure.trace"),
         (text().replace("stack: linux", "stack: linux-2.6"), "existing", "linux-2.6"),
         (SWITCHED, "existing", "switch `hub`: a memory and an arbiter: this method lacks those; `sim`, `emul`"),
+        (SWITCHED, "existing", "leave `switch` out and use `network: existing`"),
         (SWITCHED, "emulated, emulator: A", "switch `hub`: a memory and an arbiter"),
     ],
 )

@@ -51,8 +51,9 @@ def obstacle(plan: Plan, inventory: Inventory) -> str | None:
         return "the plan has no flow"
     if (switch := switch_of(plan)) is not None:
         return (
-            f"{switch}: this method lacks those; `sim`, `emul` and `lab` have them "
-            "(`weir emulate --switch` puts a switch between interfaces)"
+            f"{switch}: this method lacks those; `sim`, `emul` and `lab` have them. For a real switch between the "
+            "machines, leave `switch` out and use `network: existing`; `weir emulate --switch` puts an emulated one "
+            "between interfaces"
         )
     if (why := cc.no_kernel(plan)) is not None:
         return why
