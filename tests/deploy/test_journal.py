@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from nodes_support import Nodes
 
-from weir.deploy import DeployError, Keeper, deploy, describe, offload, qdisc, route, segments, sysctl
+from weir.deploy import DeployError, Keeper, deploy, describe, host, offload, qdisc, route, segments, sysctl
 from weir.hosts.relay import Relay
 from weir.inventory import Node
 
@@ -32,6 +32,23 @@ def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
             return False
         time.sleep(0.1)
     return True
+
+
+def test_a_host_behind_an_interface_disappears_with_the_way(nodes: Nodes) -> None:
+    """Nobody restores the node: its watchdog does."""
+    name = f"{nodes.tag}inner"
+    made = host(name, "eth0", "weir0")
+    with place(nodes) as way:
+        keeper = Keeper(way)
+        keeper.claim(20)
+        assert keeper.lacking([made]) == [made]
+        keeper.apply([made])
+        assert keeper.lacking([made]) == []
+        assert b"macvlan" in way.require(("ip", "-n", name, "-d", "link", "show", "dev", "weir0"))
+    assert describe(made) == (
+        f"ip netns add {name}; ip link add link eth0 name weir0 netns {name} type macvlan mode private"
+    )
+    assert until(lambda: not Path("/run/netns", name).exists())
 
 
 def test_everything_is_undone_in_reverse_and_in_the_journal_before(nodes: Nodes) -> None:
