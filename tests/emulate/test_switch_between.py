@@ -171,8 +171,8 @@ def test_tcp_of_this_kernel_passes_the_switch(rig: BetweenRig) -> None:
     short = {"workload.first.until": "700ms", "workload.second.until": "700ms"}
     told = list[str]()
     flows = tcp_between(rig, told.append, {**short, "sweep.transport.cc": "['linux:reno']"})
-    assert [flow.sack for flow in flows] == [True, False]
-    assert told == ["two flows of linux:reno with SACK", "two flows of linux:reno without SACK"]
+    assert [(flow.control, flow.sack) for flow in flows] == [("reno", True), ("reno", False)]
+    assert told == ["two flows of reno with SACK", "two flows of reno without SACK"]
     for flow in flows:
         assert min(flow.goodput_mbps) > 0.5
         assert sum(flow.goodput_mbps) < 1.4 * RATE / 1e6  # the second one counts a shorter time
@@ -235,3 +235,16 @@ def test_a_port_of_open_vswitch_passes_slow_streams_and_is_no_faster_than_its_ra
     assert within.max() * packet * 8 <= 1.1 * RATE * 0.05
     offered = len(sent) * packet * 8e9 / (sent.max() - sent.min())
     assert offered < 1.05 * RATE or (received < 0).any()
+
+
+def test_tcp_passes_open_vswitch_with_checksums_and_interfaces_leave_them_out_again_afterwards(
+    vswitch: list[str],
+) -> None:
+    """Its process passes packets as they are, so that a receiver would refuse those without a checksum."""
+    rig = BetweenRig(vswitch, RATE, _ETHERNET)
+    short = {"workload.first.until": "700ms", "workload.second.until": "700ms", "sweep.transport.sack": "[true]"}
+    (flows,) = tcp_between(rig, lambda _: None, {**short, "sweep.transport.cc": "['linux:reno']"})
+    assert sum(flows.goodput_mbps) > 0.5
+    for interface in rig.interfaces:
+        features = ["nsenter", f"--net={interface.path}", "ethtool", "-k", interface.name]
+        assert "tx-checksumming: on" in subprocess.run(features, capture_output=True, text=True, check=True).stdout

@@ -1,7 +1,7 @@
 """Two TCP flows through a switch, with and without SACK (LIP 2006-38, section 5.2.1): simulated, or of this kernel.
 
 A real switch gets the kernel's TCP from a host behind each interface: a network namespace with a device of its own
-(macvlan), which has its own Ethernet address. The interfaces keep theirs, and their settings.
+(macvlan), which has its own Ethernet address. The interfaces keep theirs.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def tcp_between(rig: BetweenRig, tell: Tell, overrides: Mapping[str, str] | None
     if isinstance(rig, OverRig):
         cells = _cells(wanted | {"sweep.transport.cc": json.dumps(_kernels_own(rig))} | dict(overrides or {}), tell)
         return tuple(_real(cell, plan, functools.partial(_on_nodes, rig)) for cell, plan in cells)
-    require("TCP through a switch", ("ip", "sysctl", "nsenter"), ("weir-agent",), tun=False)
+    require("TCP through a switch", ("ip", "sysctl", "nsenter", "ethtool"), ("weir-agent",), tun=False)
     cells = _cells(wanted | dict(overrides or {}), tell)
     return tuple(_real(cell, plan, functools.partial(_here, rig)) for cell, plan in cells)
 
@@ -263,7 +263,26 @@ def _behind(plan: Plan, tag: str, rig: BetweenRig) -> Wiring:
         one.namespace: _device(rig.interfaces[_port(rig, one.name)], one.namespace, one.device) for one in wiring.hosts
     }
     up = tuple(devices[command[2]] if "tuntap" in command else command for command in wiring.up)
-    return replace(wiring, up=up)
+    without = [one for one in {one.word: one for one in rig.interfaces}.values() if _leaves_checksums_out(one)]
+    off = tuple(_checksums(one, "off") for one in without)
+    on = tuple(_checksums(one, "on") for one in without)
+    return replace(wiring, up=(*up, *off), down=(*wiring.down, *on))
+
+
+def _checksums(interface: Interface, state: Literal["on", "off"]) -> Command:
+    """Says who writes checksums of TCP: the kernel (``off``), or nobody between virtual interfaces (``on``).
+
+    A switch in a process, as Open vSwitch may be, passes packets without checksums, which receivers refuse.
+    """
+    enter = () if interface.path is None else ("nsenter", f"--net={interface.path}")
+    return (*enter, "ethtool", "-K", interface.name, "tx", state)
+
+
+def _leaves_checksums_out(interface: Interface) -> bool:
+    """Whether it is virtual, and passes packets without checksums."""
+    enter = () if interface.path is None else ("nsenter", f"--net={interface.path}")
+    ran = Local().run((*enter, "ethtool", "-k", interface.name))
+    return interface.speed_mbps is None and b"tx-checksumming: on" in ran.out
 
 
 def _device(interface: Interface, namespace: str, device: str) -> Command:
