@@ -148,9 +148,10 @@ CRATES = {
     "weir-trace": {"weir-plan", "weir-units"},
     "weir-tfrc": {"weir-units"},
     "weir-traffic": {"weir-plan", "weir-units"},
+    "weir-udt": {"weir-units"},
     "weir-sim": {
         *("weir-cc", "weir-elements", "weir-links", "weir-plan", "weir-run", "weir-tcp", "weir-trace", "weir-traffic"),
-        *("weir-switch", "weir-tfrc", "weir-units"),
+        *("weir-switch", "weir-tfrc", "weir-udt", "weir-units"),
     },
     "weir-protocol": {"weir-plan", "weir-run"},
 }

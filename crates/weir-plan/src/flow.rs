@@ -71,6 +71,8 @@ pub enum Transport {
     Sctp(Native),
     /// DCCP (RFC 4340) of a real kernel.
     Dccp(Dccp),
+    /// UDT (draft-gg-udt-03); for the simulator.
+    Udt(Udt),
 }
 
 impl Transport {
@@ -88,9 +90,12 @@ impl Transport {
     pub fn native(&self) -> Option<&Native> {
         match self {
             Transport::Mptcp(native) | Transport::Sctp(native) => Some(native),
-            Transport::Tcp(_) | Transport::Udp(_) | Transport::Quic(_) | Transport::Tfrc(_) | Transport::Dccp(_) => {
-                None
-            }
+            Transport::Tcp(_)
+            | Transport::Udp(_)
+            | Transport::Quic(_)
+            | Transport::Tfrc(_)
+            | Transport::Dccp(_)
+            | Transport::Udt(_) => None,
         }
     }
 }
@@ -224,6 +229,28 @@ pub struct Tfrc {
 
 /// Least payload of a TFRC datagram: what it says of itself.
 pub const LEAST_TFRC_BYTES: u32 = 64;
+
+/// Settings of a UDT connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Udt {
+    /// Payload of a full packet; the IP packet adds 20 + 8 + 16 bytes.
+    pub payload_bytes: u32,
+    /// Maximum number of bytes sent and not acknowledged.
+    pub send_buffer_bytes: u64,
+    /// Maximum number of bytes received and not read.
+    pub receive_buffer_bytes: u64,
+    /// Tick of the sending host's timer: the sender wakes at its multiples only, and sends at once what is due by then. 0: it
+    /// wakes at any instant.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub timer_ns: u64,
+    /// Rate profile, which replaces the congestion control. Empty: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profile: Vec<RateStep>,
+}
+
+/// Bytes of the headers of IP, UDP and UDT.
+pub const UDT_HEADERS: u32 = 20 + 8 + 16;
 
 /// Settings of a QUIC connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -121,6 +121,9 @@ impl Plan {
             check(!matches!(flow.source, Source::Cbr(_)), || at("source"), "constant bit rate needs UDP")?;
             validate_profile(tcp, flow).map_err(|(field, problem)| PlanError::new(at(field), problem))?;
         }
+        if let Transport::Udt(udt) = &flow.transport {
+            validate_udt(udt, flow).map_err(|(field, problem)| PlanError::new(at(field), problem))?;
+        }
         if let Transport::Udp(udp) = &flow.transport {
             check((1..=65_507).contains(&udp.payload_bytes), || at("transport.payload_bytes"), "must be 1 to 65507")?;
             let fits = matches!(flow.source, Source::Cbr(_) | Source::Command(_));
@@ -176,17 +179,41 @@ impl Plan {
     }
 }
 
-fn validate_profile(tcp: &Tcp, flow: &Flow) -> Result<(), (&'static str, &'static str)> {
-    let Some(first) = tcp.profile.first() else { return Ok(()) };
-    if first.at_ns > flow.start_ns {
+fn validate_udt(udt: &Udt, flow: &Flow) -> Result<(), (&'static str, &'static str)> {
+    let payload = u64::from(udt.payload_bytes);
+    if !(1..=65_535 - u64::from(UDT_HEADERS)).contains(&payload) {
+        return Err(("transport.payload_bytes", "must be 1 to 65491"));
+    }
+    if udt.send_buffer_bytes < payload {
+        return Err(("transport.send_buffer_bytes", "must hold one packet"));
+    }
+    if udt.receive_buffer_bytes < payload {
+        return Err(("transport.receive_buffer_bytes", "must hold one packet"));
+    }
+    if !matches!(flow.source, Source::Bulk | Source::Transfers { .. }) {
+        return Err(("source", "UDT needs a bulk source or transfers"));
+    }
+    validate_steps(&udt.profile, flow)
+}
+
+fn validate_steps(profile: &[RateStep], flow: &Flow) -> Result<(), (&'static str, &'static str)> {
+    if profile.first().is_some_and(|first| first.at_ns > flow.start_ns) {
         return Err(("transport.profile", "must begin with the flow, or before"));
     }
-    if !tcp.profile.is_sorted_by(|one, next| one.at_ns < next.at_ns) {
+    if !profile.is_sorted_by(|one, next| one.at_ns < next.at_ns) {
         return Err(("transport.profile", "must have ascending instants"));
     }
-    if tcp.profile.iter().any(|step| step.rate_bps == 0) {
+    if profile.iter().any(|step| step.rate_bps == 0) {
         return Err(("transport.profile", "must not have a rate of zero"));
     }
+    Ok(())
+}
+
+fn validate_profile(tcp: &Tcp, flow: &Flow) -> Result<(), (&'static str, &'static str)> {
+    if tcp.profile.is_empty() {
+        return Ok(());
+    }
+    validate_steps(&tcp.profile, flow)?;
     if tcp.jump_start || tcp.quick_start_bps > 0 {
         return Err((
             "transport.profile",

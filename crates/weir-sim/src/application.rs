@@ -8,6 +8,7 @@ use crate::connection::Totals;
 use crate::error::SimError;
 use crate::packet::UDP_HEADERS;
 use crate::tfrc::Tfrc;
+use crate::udt::Udt;
 
 /// The application of a flow.
 pub(crate) enum Application {
@@ -17,6 +18,8 @@ pub(crate) enum Application {
     Cbr(Cbr),
     /// Datagrams at the rate that feedback allows.
     Tfrc(Box<Tfrc>),
+    /// Transfers over UDT.
+    Udt(Box<Udt>),
 }
 
 /// An application with transfers.
@@ -29,6 +32,13 @@ pub(crate) struct Client {
     pub active: Option<Active>,
     /// Whether it offers data without end, until it is stopped.
     pub writing: bool,
+}
+
+impl Client {
+    fn new(flow: &weir_plan::Flow) -> Client {
+        let transfers = Transfers::new(&flow.source, flow.stop_ns);
+        Client { transfers, next: None, waiting: None, active: None, writing: false }
+    }
 }
 
 /// A transfer in progress.
@@ -58,13 +68,12 @@ impl Application {
     pub fn of(flow: &weir_plan::Flow) -> Result<Application, SimError> {
         let start = Time(flow.start_ns);
         match (&flow.source, &flow.transport) {
-            (Source::Bulk | Source::Transfers { .. }, Transport::Tcp(_)) => Ok(Application::Transfers(Client {
-                transfers: Transfers::new(&flow.source, flow.stop_ns),
-                next: None,
-                waiting: None,
-                active: None,
-                writing: false,
-            })),
+            (Source::Bulk | Source::Transfers { .. }, Transport::Tcp(_)) => {
+                Ok(Application::Transfers(Client::new(flow)))
+            }
+            (Source::Bulk | Source::Transfers { .. }, Transport::Udt(udt)) => {
+                Ok(Application::Udt(Box::new(Udt::new(udt, Client::new(flow)))))
+            }
             (Source::Cbr(cbr), Transport::Udp(udp)) => {
                 let ip_bytes = udp.payload_bytes + UDP_HEADERS;
                 let clock = CbrClock::new(cbr, ip_bytes, start, flow.stop_ns);
@@ -97,7 +106,7 @@ impl Application {
             }
             (Source::Bulk | Source::Transfers { .. } | Source::Cbr(_), _) => {
                 let text = format!(
-                    "flow {}: transfers need TCP, a constant bit rate needs UDP, TFRC needs a bulk source",
+                    "flow {}: transfers need TCP or UDT, a constant bit rate needs UDP, TFRC needs a bulk source",
                     flow.name
                 );
                 Err(SimError::Unsupported(text))
@@ -109,6 +118,7 @@ impl Application {
     pub fn client(&mut self) -> Option<&mut Client> {
         match self {
             Application::Transfers(client) => Some(client),
+            Application::Udt(udt) => Some(&mut udt.client),
             Application::Cbr(_) | Application::Tfrc(_) => None,
         }
     }
@@ -118,13 +128,18 @@ impl Application {
     pub fn active(&self) -> Option<&Active> {
         match self {
             Application::Transfers(client) => client.active.as_ref(),
+            Application::Udt(udt) => udt.client.active.as_ref(),
             Application::Cbr(_) | Application::Tfrc(_) => None,
         }
     }
 
     /// The next instant at which it acts by itself; [`Time::MAX`] for never.
     pub fn due(&self) -> Time {
-        let Application::Transfers(client) = self else { return Time::MAX };
+        let client = match self {
+            Application::Transfers(client) => client,
+            Application::Udt(udt) => &udt.client,
+            Application::Cbr(_) | Application::Tfrc(_) => return Time::MAX,
+        };
         let stop = if client.writing { client.transfers.stop() } else { Time::MAX };
         match &client.next {
             Some(job) if client.active.is_none() => stop.min(job.at),

@@ -68,7 +68,8 @@ impl Flow {
             | Transport::Tfrc(_)
             | Transport::Mptcp(_)
             | Transport::Sctp(_)
-            | Transport::Dccp(_) => None,
+            | Transport::Dccp(_)
+            | Transport::Udt(_) => None,
         };
         Ok(Flow {
             start: Time(plan.start_ns),
@@ -141,9 +142,22 @@ impl Flow {
         totals
     }
 
+    /// Whether it has opened a connection.
+    pub fn has_connection(&self) -> bool {
+        match &self.application {
+            Application::Udt(udt) => udt.opened,
+            _ => self.connection.is_some(),
+        }
+    }
+
     /// Opens a connection in place of the previous one, and keeps the totals.
     pub fn open(&mut self) {
-        let Some(tcp) = &self.tcp else { unreachable!("only TCP flows have transfers") };
+        if let Application::Udt(udt) = &mut self.application {
+            self.connection_number = self.connection_number.wrapping_add(1);
+            udt.open();
+            return;
+        }
+        let Some(tcp) = &self.tcp else { unreachable!("only flows over TCP and UDT have transfers") };
         let mut connection = Box::new(Connection::new(&tcp.0, &tcp.1));
         connection.sender.seed(self.seed.wrapping_add(u32::from(self.connection_number)));
         if self.probed {

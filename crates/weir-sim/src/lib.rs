@@ -25,6 +25,7 @@ mod slab;
 mod telemetry;
 mod tfrc;
 pub mod trace;
+mod udt;
 mod watch;
 
 pub use error::SimError;

@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     Syn = 2,
     SynAck = 3,
     Datagram = 4,
-    /// What the receiver of datagrams reports.
+    /// What the ends of a flow of datagrams tell each other.
     Feedback = 5,
 }
 
@@ -26,6 +26,9 @@ pub(crate) const CWR_OR_ECE: u8 = 32;
 pub(crate) const RESENT: u8 = 64;
 /// On data: the end of a write of the application.
 pub(crate) const PUSH: u8 = 128;
+
+/// On feedback: it goes from the sender of data to their receiver.
+pub(crate) const ONWARD: u8 = 128;
 
 /// Beside the code point: the ECT code point is ECT(1).
 pub(crate) const ECT_1: u8 = 128;

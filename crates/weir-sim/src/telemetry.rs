@@ -76,7 +76,7 @@ impl Telemetry {
                 fetch(&later.sender);
             }
             let Some(connection) = flow.connection.as_ref().filter(|_| flow.application.active().is_some()) else {
-                self.sample_tfrc(now, index as u32, flow);
+                self.sample_datagrams(now, index as u32, flow);
                 continue;
             };
             let sender = &connection.sender;
@@ -102,17 +102,24 @@ impl Telemetry {
         }
     }
 
-    /// Adds what a flow over TFRC shows of its rate.
+    /// Adds what a flow over TFRC or UDT shows of its rate.
     #[cold]
-    fn sample_tfrc(&mut self, now: Time, index: u32, flow: &Flow) {
-        let Application::Tfrc(tfrc) = &flow.application else { return };
+    fn sample_datagrams(&mut self, now: Time, index: u32, flow: &Flow) {
         if !flow.started || flow.finished {
             return;
         }
-        for (name, value) in tfrc.sender.probes() {
+        match &flow.application {
+            Application::Tfrc(tfrc) => self.probes(now, index, tfrc.sender.probes()),
+            Application::Udt(udt) if udt.sender.is_established() => self.probes(now, index, udt.sender.probes()),
+            _ => {}
+        }
+    }
+
+    fn probes(&mut self, now: Time, flow: u32, values: impl IntoIterator<Item = (&'static str, i64)>) {
+        for (name, value) in values {
             let mut probe = [0; 16];
             probe[..name.len()].copy_from_slice(name.as_bytes());
-            self.tables.probes.push(ProbeRow { time_ns: now.0, flow: index, probe, value });
+            self.tables.probes.push(ProbeRow { time_ns: now.0, flow, probe, value });
         }
     }
 

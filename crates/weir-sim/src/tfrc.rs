@@ -72,7 +72,7 @@ impl Tfrc {
 }
 
 /// The contents of packets in flight, by their numbers. Those of lost packets go when later ones have arrived.
-struct Contents<T> {
+pub(crate) struct Contents<T> {
     first: u64,
     values: VecDeque<T>,
     latest: u64,
@@ -84,17 +84,17 @@ impl<T> Default for Contents<T> {
     }
 }
 
-impl<T: Copy> Contents<T> {
-    fn put(&mut self, value: T) -> u64 {
+impl<T: Clone> Contents<T> {
+    pub fn put(&mut self, value: T) -> u64 {
         self.values.push_back(value);
         self.first + self.values.len() as u64 - 1
     }
 
     /// The content of a packet that arrives; `number`: its low bits.
-    fn take(&mut self, number: u32) -> Option<T> {
+    pub fn take(&mut self, number: u32) -> Option<T> {
         let number = unwrap(number, self.latest);
         let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        let value = *self.values.get(place)?;
+        let value = self.values.get(place)?.clone();
         self.latest = self.latest.max(number);
         let gone = place.saturating_sub(MOST_LATE);
         self.values.drain(..gone);

@@ -42,7 +42,8 @@ pub fn build(frame: &mut Vec<u8>, record: &TraceRecord, plan: &Plan) -> io::Resu
         | Transport::Tfrc(_)
         | Transport::Mptcp(_)
         | Transport::Sctp(_)
-        | Transport::Dccp(_) => {
+        | Transport::Dccp(_)
+        | Transport::Udt(_) => {
             UdpHeader::with_ipv4_checksum(from, to, &ip, payload).map_err(invalid)?.write(frame)?;
         }
         Transport::Tcp(tcp) => {

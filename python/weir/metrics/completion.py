@@ -14,7 +14,7 @@ from weir.metrics.fairness import jain_index
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Distribution, Floats, Ints, Sample, Values
 from weir.metrics.window import Window
-from weir.plan import TcpTransport
+from weir.plan import TcpTransport, UdtTransport
 from weir.run.bounds import MAX_INTERVALS
 
 __all__ = ["completed"]
@@ -248,7 +248,7 @@ def _following(window: Window, flow: int) -> tuple[int, int, int, list[tuple[int
     plan = window.data.plan
     planned = plan.flows[flow]
     transport = planned.typed.transport
-    if not isinstance(transport, TcpTransport) or not transport.profile:
+    if not isinstance(transport, TcpTransport | UdtTransport) or not transport.profile:
         return None
     steps = [(step.at_ns, step.rate_bps) for step in transport.profile]
     return plan.base_rtt_ns(planned), planned.payload_bytes, planned.header_bytes, steps

@@ -28,6 +28,7 @@ from weir.plan._types import (
     SharesChange,
     TcpTransport,
     TfrcTransport,
+    UdtTransport,
     Transport,
     UdpTransport,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "QUIC_HEADERS",
     "TIMESTAMPS",
     "UDP_HEADERS",
+    "UDT_HEADERS",
     "base_rtt_ns",
     "bdp_packets",
     "bottleneck",
@@ -79,6 +81,8 @@ LEAST_DCCP_BYTES = 64
 """Least payload of a DCCP datagram (``LEAST_DCCP_BYTES`` of ``crates/weir-plan``)."""
 LEAST_TFRC_BYTES = 64
 """Least payload of a TFRC datagram (``LEAST_TFRC_BYTES`` of ``crates/weir-plan``)."""
+UDT_HEADERS = 44
+"""Bytes of an IPv4, a UDP and a UDT header (``UDT_HEADERS`` of ``crates/weir-plan``)."""
 UDP_HEADERS = 28
 """Bytes of an IPv4 and a UDP header."""
 QUIC_HEADERS = 33
@@ -134,6 +138,8 @@ def header_bytes(transport: Transport) -> int:
             return UDP_HEADERS
         case DccpTransport():
             return DCCP_HEADERS
+        case UdtTransport():
+            return UDT_HEADERS
         case MptcpTransport() | SctpTransport():
             return NATIVE_HEADERS[kind_of(transport)]
     return IP_TCP_HEADERS + option_bytes(transport)

@@ -254,7 +254,7 @@ def _flow(number: int, flow: plans.Flow) -> Flow:
 def _control(transport: plans.Transport) -> str | None:
     """The congestion control of a transport that lets one choose."""
     match transport:
-        case plans.UdpTransport() | plans.TfrcTransport():
+        case plans.UdpTransport() | plans.TfrcTransport() | plans.UdtTransport():
             return None
         case plans.DccpTransport():
             return f"ccid{transport.ccid}"

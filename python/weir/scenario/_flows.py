@@ -25,6 +25,7 @@ from ._selector import Selector
 from ._sources import Best, Budget, Flow, Sources
 from ._tfrc import Tfrc, tfrc_plan
 from ._transport import Resolved, merge, tcp_plan
+from ._udt import Udt, udt_plan
 
 __all__ = ["Flow", "Group", "groups_of"]
 
@@ -74,7 +75,7 @@ class Group:
             raise self._log.error(entry.mark, f"{budget.flows} flows are too many; the limit is {MAX_FLOWS}")
         self.flows = self._place(pairs, count)
 
-    def _resolved(self, body: Body) -> Resolved | Quic | Tfrc | Native | Dccp:
+    def _resolved(self, body: Body) -> Resolved | Quic | Tfrc | Udt | Native | Dccp:
         entry = self.entry
         spec = merge(body.transport, entry.transport)
         protocol = spec.protocol or "tcp"
@@ -86,6 +87,8 @@ class Group:
             raise self._log.error(mark, f"a program brings its own transport, and weir has none with {name} for it")
         if protocol in PROTOCOLS:
             return Native(spec, entry, body.transport, self._log)
+        if protocol == "udt":
+            return Udt(spec, entry, body.transport, self._log)
         if protocol == "dccp":
             return Dccp(spec, entry, body.transport, self._log)
         kind = Quic if protocol == "quic" else Tfrc
@@ -369,15 +372,20 @@ class Group:
                 return quic_plan(quic, flow.path, flow.rtt)
             case Tfrc() as tfrc:
                 return tfrc_plan(tfrc, flow.path)
+            case Udt() as udt:
+                return self._following(udt_plan(udt, flow.path, flow.rtt), flow)
             case Dccp() as dccp:
                 return dccp_plan(dccp, flow.path)
             case Native() as native:
                 return native_plan(native, flow.path, flow.rtt)
             case Resolved() as tcp:
-                plan = tcp_plan(tcp, flow.path, flow.rtt)
-                if isinstance(self.entry, lang.Profiled) and self.entry.profile is not None:
-                    plan["profile"] = profile_plan(self.entry, self.entry.profile, plan, flow, self._net)
-                return plan
+                return self._following(tcp_plan(tcp, flow.path, flow.rtt), flow)
+
+    def _following(self, plan: dict[str, Any], flow: Flow) -> dict[str, Any]:
+        """The transport with the rate profile of the entry, if it has one."""
+        if isinstance(self.entry, lang.Profiled) and self.entry.profile is not None:
+            plan["profile"] = profile_plan(self.entry, self.entry.profile, plan, flow, self._net)
+        return plan
 
     def _source(self, flow: Flow, stream: int, draws: str, horizon: int, transport: dict[str, Any]) -> dict[str, Any]:
         entry = self.entry

@@ -1,4 +1,4 @@
-"""Rate profiles of TCP flows: checks, and their form in plans."""
+"""Rate profiles of flows over TCP and UDT: checks, and their form in plans."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 from weir.language.problem import Log, gather
 from weir.language.units import show_rate
-from weir.plan import IP_TCP_HEADERS, TIMESTAMPS
+from weir.plan import IP_TCP_HEADERS, TIMESTAMPS, UDT_HEADERS
 
 from ._lang_workload import Profiled, RateStep
 from ._network import Network
 from ._sources import Flow
 from ._transport import Resolved
+from ._udt import Udt
 
 __all__ = ["check_profile", "profile_plan"]
 
@@ -20,13 +21,13 @@ __all__ = ["check_profile", "profile_plan"]
 def check_profile(entry: Profiled, profile: tuple[RateStep, ...], transport: object, log: Log) -> None:
     """Reports steps without one positive rate, and entries that cannot follow a profile."""
     place = entry.at("profile")
-    if not isinstance(transport, Resolved):
-        raise log.error(place, "only TCP follows a rate profile; leave `protocol` out")
+    if not isinstance(transport, Resolved | Udt):
+        raise log.error(place, "only TCP and UDT follow a rate profile; leave `protocol` out")
     if entry.levels:
         text = f"`{next(iter(entry.levels))}` counts sources by the rates of their links; leave it or `profile` out"
         raise log.error(place, text)
     for key in ("jump_start", "quick_start"):
-        if getattr(transport.spec, key):
+        if isinstance(transport, Resolved) and getattr(transport.spec, key):
             raise log.error(place, f"`{key}` sets the rate of the first window, and so does `profile`; keep one")
     gather(partial(_check_step, step, log) for step in profile)
 
@@ -41,11 +42,11 @@ def _check_step(step: RateStep, log: Log) -> None:
 
 
 def profile_plan(
-    entry: Profiled, profile: tuple[RateStep, ...], tcp: dict[str, Any], flow: Flow, net: Network
+    entry: Profiled, profile: tuple[RateStep, ...], transport: dict[str, Any], flow: Flow, net: Network
 ) -> list[dict[str, int]]:
-    """The profile of a flow with these TCP settings as the plan has it: rates of IP packets, instants of the run."""
+    """The profile of a flow with these settings of its transport as the plan has it: rates of IP packets, instants of the run."""
     first = net.links[flow.path.links[0]]
-    size = tcp["mss_bytes"] + IP_TCP_HEADERS + (TIMESTAMPS if tcp["timestamps"] else 0)
+    size = _packet_bytes(transport)
     steps = []
     for step in profile:
         on_wire = step.wire_rate
@@ -60,3 +61,10 @@ def profile_plan(
         rate = step.rate if step.wire_rate is None else step.wire_rate * size // (size + first.overhead)
         steps.append({"at_ns": flow.start + step.at_, "rate_bps": max(1, rate or 0)})
     return steps
+
+
+def _packet_bytes(transport: dict[str, Any]) -> int:
+    """Bytes of a full IP packet."""
+    if transport["protocol"] == "udt":
+        return int(transport["payload_bytes"]) + UDT_HEADERS
+    return int(transport["mss_bytes"]) + IP_TCP_HEADERS + (TIMESTAMPS if transport["timestamps"] else 0)

@@ -29,6 +29,7 @@ _WHY = {
     "mss": "a packet fills the path's MTU",
     "pacing": "it always paces",
     "ack": "it acknowledges every second packet",
+    "timer": "its host takes its own time",
     "ccid": "`cc` chooses its congestion control",
     "processing": "its host takes its own time",
     "initial_ssthresh": "its slow start ends at a loss",

@@ -61,6 +61,9 @@ class Resolved:
         if transport.ccid is not None:
             text = "TCP has no `ccid`: it is the congestion control of `protocol: dccp`; give `cc`"
             raise log.error(transport.marks.get("ccid", mark), text)
+        if transport.timer is not None:
+            text = "TCP has no `timer`: it is that of a host with `protocol: udt`"
+            raise log.error(transport.marks.get("timer", mark), text)
         if transport.cc is None:
             raise log.error(mark, "no congestion control: give `transport: {cc: ...}` here or for the whole scenario")
         self.cc, self.source = _found(transport.cc, folder, log)

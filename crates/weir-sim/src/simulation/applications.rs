@@ -5,7 +5,7 @@ use weir_traffic::Step;
 use weir_units::Time;
 
 use super::Simulation;
-use crate::application::{Active, Application};
+use crate::application::{Active, Application, Client};
 use crate::packet::{Kind, Packet, UDP_HEADERS};
 
 impl Simulation {
@@ -19,6 +19,7 @@ impl Simulation {
         match flow.application {
             Application::Cbr(_) => return self.send_datagrams(index),
             Application::Tfrc(_) => return self.on_tfrc_sender_due(index),
+            Application::Udt(_) => return self.on_udt_sender_due(index),
             Application::Transfers(_) => {}
         }
         let due = flow.due();
@@ -48,7 +49,7 @@ impl Simulation {
         match flow.application {
             Application::Cbr(_) => self.send_datagrams(index),
             Application::Tfrc(_) => self.on_tfrc_sender_due(index),
-            Application::Transfers(_) => {
+            Application::Transfers(_) | Application::Udt(_) => {
                 self.take_next_job(index, self.now);
                 let due = self.flows[index].due();
                 self.calendar.set(self.slots.senders + index as u32, due);
@@ -64,7 +65,7 @@ impl Simulation {
     }
 
     /// Stops the application of a bulk flow at its end.
-    fn stop_writing(&mut self, index: usize) {
+    pub(super) fn stop_writing(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         let Some(client) = flow.application.client() else { return };
         if !client.writing || self.now < client.transfers.stop() {
@@ -72,6 +73,13 @@ impl Simulation {
         }
         client.writing = false;
         flow.application_changed();
+        if let Application::Udt(udt) = &mut flow.application {
+            udt.sender.stop_writing();
+            if udt.sender.is_idle() {
+                self.end_transfer(index);
+            }
+            return;
+        }
         let Some(connection) = &mut flow.connection else { return };
         connection.sender.stop_writing();
         if connection.sender.is_idle() {
@@ -104,11 +112,11 @@ impl Simulation {
         }
     }
 
-    fn begin_transfer(&mut self, index: usize) {
+    pub(super) fn begin_transfer(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         let Some(client) = flow.application.client() else { return };
         let Some(job) = client.next.take() else { return };
-        let fresh = flow.connection.is_none() || !client.transfers.keeps_connection();
+        let fresh = !client.transfers.keeps_connection() || !flow.has_connection();
         let bytes = job.bytes.unwrap_or(0);
         self.telemetry.flow_event(self.now, EventKind::TransferStart, index as u32, bytes as i64);
         if fresh {
@@ -117,10 +125,16 @@ impl Simulation {
         // Those after the end of the transfer before belong to neither.
         flow.settle_losses(self.now);
         let before = flow.totals();
-        let Some(connection) = &mut flow.connection else { unreachable!("it was opened above") };
-        connection.sender.write(self.now, job.bytes.unwrap_or(u64::MAX));
-        if fresh {
-            connection.sender.connect(self.now);
+        let bytes = job.bytes.unwrap_or(u64::MAX);
+        match (&mut flow.connection, &mut flow.application) {
+            (Some(connection), _) => {
+                connection.sender.write(self.now, bytes);
+                if fresh {
+                    connection.sender.connect(self.now);
+                }
+            }
+            (None, Application::Udt(udt)) => udt.write(self.now, bytes, fresh),
+            (None, _) => unreachable!("it was opened above"),
         }
         let Some(client) = flow.application.client() else { unreachable!("it was one above") };
         client.active = Some(Active { job, established: (!fresh).then_some(self.now), before });
@@ -188,10 +202,13 @@ impl Simulation {
                     let end = flow.finished.then_some(tfrc.last_sent);
                     self.telemetry.flow_row(index as u32, flow, end);
                 }
-                Application::Transfers(client) if client.active.is_some() => {
+                Application::Transfers(Client { active: Some(_), .. }) => {
                     self.telemetry.flow_row(index as u32, flow, None);
                 }
-                Application::Cbr(_) | Application::Tfrc(_) | Application::Transfers(_) => {}
+                Application::Udt(udt) if udt.client.active.is_some() => {
+                    self.telemetry.flow_row(index as u32, flow, None);
+                }
+                Application::Cbr(_) | Application::Tfrc(_) | Application::Transfers(_) | Application::Udt(_) => {}
             }
         }
         self.statistics.delivered_bytes = self.flows.iter().map(|flow| flow.totals().delivered_bytes).sum();

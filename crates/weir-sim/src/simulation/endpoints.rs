@@ -103,7 +103,11 @@ impl Simulation {
     pub(super) fn on_receiver_due(&mut self, index: usize) {
         let slot = self.slots.receivers + index as u32;
         let Some(connection) = &mut self.flows[index].connection else {
-            self.on_tfrc_receiver_due(index);
+            if let Application::Udt(_) = self.flows[index].application {
+                self.on_udt_receiver_due(index);
+            } else {
+                self.on_tfrc_receiver_due(index);
+            }
             return;
         };
         let ack = connection.receiver.on_timer(self.now);
@@ -161,8 +165,12 @@ impl Simulation {
 
     fn deliver_datagram(&mut self, packet: Packet) {
         let flow = &mut self.flows[packet.flow()];
-        flow.base.delivered_bytes += u64::from(packet.bytes() - UDP_HEADERS);
         flow.base.marked_packets += u64::from(packet.has(CE));
+        if let Application::Udt(_) = flow.application {
+            self.deliver_udt_data(packet);
+            return;
+        }
+        flow.base.delivered_bytes += u64::from(packet.bytes() - UDP_HEADERS);
         if let Application::Tfrc(_) = flow.application {
             self.deliver_tfrc_data(packet);
         }

@@ -19,6 +19,7 @@ mod slots;
 mod stops;
 mod tfrc;
 mod trains;
+mod udt;
 
 use weir_links::{Calendar, Link, Routes, append_classes_sorted, append_sorted, mark_fused};
 use weir_plan::Plan;
@@ -26,6 +27,7 @@ use weir_run::Tables;
 use weir_traffic::Waits;
 use weir_units::Time;
 
+use crate::application::Application;
 use crate::error::SimError;
 use crate::flow::Flow;
 use crate::packet::Packet;
@@ -145,7 +147,9 @@ impl Simulation {
         let flows = prepare::flows(plan, &routes, &links)?;
         let watch = Watch::of(plan, &flows).map(Box::new);
         let busy_hosts = SackWork::hosts(plan);
-        let in_order = options.reference || watch.is_some() || !busy_hosts.is_empty();
+        // The ends of a flow over UDT tell each other more than their packets hold.
+        let told = flows.iter().any(|flow| matches!(flow.application, Application::Udt(_)));
+        let in_order = options.reference || watch.is_some() || !busy_hosts.is_empty() || told;
         let regions = if in_order { None } else { lookahead::regions(plan, options, slots, &links, &routes) };
         let of_slots = regions.as_ref().map_or_else(|| Regions::one(slots, &links).of_slots, |r| r.of_slots.clone());
         let mut simulation = Simulation {

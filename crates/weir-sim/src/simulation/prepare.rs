@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use weir_cc::Algorithm;
 use weir_links::{Calendar, Link, Routes, build_links};
-use weir_plan::{Plan, Tcp, Transport};
+use weir_plan::{Plan, Tcp, Transport, UDT_HEADERS};
 use weir_switch::Switch;
 use weir_tcp::{Sender, header_bytes};
 use weir_units::{Stream, Time};
 
 use super::nodes::Node;
 use super::slots::Slots;
+use crate::application::Application;
 use crate::error::SimError;
 use crate::flow::Flow;
 use crate::packet::{MAX_FLOWS, Packet, UDP_HEADERS};
@@ -31,6 +32,7 @@ pub(super) fn check_limits(plan: &Plan, slots: Slots) -> Result<(), SimError> {
         Transport::Tcp(tcp) => tcp.mss_bytes + header_bytes(tcp.timestamps) > u32::from(u16::MAX),
         Transport::Udp(udp) => udp.payload_bytes + UDP_HEADERS > u32::from(u16::MAX),
         Transport::Tfrc(tfrc) => tfrc.payload_bytes + UDP_HEADERS > u32::from(u16::MAX),
+        Transport::Udt(udt) => udt.payload_bytes + UDT_HEADERS > u32::from(u16::MAX),
         // The application refuses it.
         Transport::Quic(_) | Transport::Mptcp(_) | Transport::Sctp(_) | Transport::Dccp(_) => false,
     };
@@ -80,6 +82,9 @@ pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Res
         let route = 2 * index as u32;
         let mut made = Flow::new(flow, algorithm, (routes.start(route), routes.start(route + 1)))?
             .seeded(Stream::new(plan.seed, &format!("flow/{}/control", flow.name)).bits() as u32);
+        if let Application::Udt(udt) = &mut made.application {
+            udt.seed = Stream::new(plan.seed, &format!("flow/{}/udt", flow.name)).bits();
+        }
         made.probed = plan.measure.tcp_ns > 0;
         made.first_evented = links[made.first_link].is_evented();
         made.processing = Processing::of(plan, links, index);

@@ -69,7 +69,10 @@ impl Simulation {
 
     pub(super) fn deliver_feedback(&mut self, packet: Packet) {
         let (now, index) = (self.now, packet.flow());
-        let Some(tfrc) = self.tfrc(index) else { return };
+        let Some(tfrc) = self.tfrc(index) else {
+            self.deliver_udt_control(packet);
+            return;
+        };
         tfrc.report_arrived(now, packet.number());
         if !self.flows[index].finished {
             self.send_tfrc_data(index);
@@ -79,7 +82,7 @@ impl Simulation {
     fn tfrc(&mut self, index: usize) -> Option<&mut Tfrc> {
         match &mut self.flows[index].application {
             Application::Tfrc(tfrc) => Some(tfrc),
-            Application::Transfers(_) | Application::Cbr(_) => None,
+            Application::Transfers(_) | Application::Cbr(_) | Application::Udt(_) => None,
         }
     }
 }

@@ -10,7 +10,7 @@ use weir_units::Time;
 
 use super::stream::ByteStream;
 
-use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, NO_SACK, NO_SACKS_FROM, Packet, RESENT, UDP_HEADERS, unwrap};
+use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, NO_SACK, NO_SACKS_FROM, ONWARD, Packet, RESENT, UDP_HEADERS, unwrap};
 use crate::sacks::Sacks;
 
 /// A packet in flight, as it was sent.
@@ -118,7 +118,8 @@ impl Traced {
             | Transport::Tfrc(_)
             | Transport::Mptcp(_)
             | Transport::Sctp(_)
-            | Transport::Dccp(_) => (UDP_HEADERS, false),
+            | Transport::Dccp(_)
+            | Transport::Udt(_) => (UDP_HEADERS, false),
         };
         Traced {
             headers,
@@ -211,7 +212,11 @@ impl Traced {
 }
 
 fn way(packet: &Packet) -> usize {
-    usize::from(matches!(packet.kind(), Kind::Ack | Kind::SynAck | Kind::Feedback))
+    usize::from(match packet.kind() {
+        Kind::Ack | Kind::SynAck => true,
+        Kind::Feedback => !packet.has(ONWARD),
+        Kind::Data | Kind::Datagram | Kind::Syn => false,
+    })
 }
 
 fn ecn(packet: &Packet) -> Ecn {

@@ -29,3 +29,4 @@ mod switch;
 mod tfrc;
 mod timing;
 mod trace;
+mod udt;
