@@ -128,11 +128,11 @@ impl Native {
             self.decrease(next);
             return;
         }
-        self.reports += 1;
         if self.decreases <= MOST_DECREASES && self.reports == self.decreases * self.random {
             self.decreases += 1;
             self.decrease(next);
         }
+        self.reports += 1;
     }
 
     fn decrease(&mut self, next: u64) {

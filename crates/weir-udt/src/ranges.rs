@@ -15,11 +15,6 @@ impl Ranges {
         self.ends.is_empty()
     }
 
-    /// The least number.
-    pub fn first(&self) -> Option<u64> {
-        self.ends.keys().next().copied()
-    }
-
     /// Adds the numbers of `range`, some of which may be there.
     pub fn insert(&mut self, range: Range<u64>) {
         let Range { mut start, mut end } = range;
@@ -74,7 +69,6 @@ mod tests {
         for range in [8..10, 3..5, 4..6, 9..12, 20..20, 1..2, 12..13] {
             it.insert(range);
         }
-        assert_eq!(it.first(), Some(1));
         assert_eq!(all(it), [1, 3, 4, 5, 8, 9, 10, 11, 12]);
     }
 

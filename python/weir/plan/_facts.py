@@ -28,9 +28,9 @@ from weir.plan._types import (
     SharesChange,
     TcpTransport,
     TfrcTransport,
-    UdtTransport,
     Transport,
     UdpTransport,
+    UdtTransport,
 )
 
 __all__ = [

@@ -109,6 +109,7 @@ __all__ = [
     "TransfersSource",
     "Transport",
     "UdpTransport",
+    "UdtTransport",
     "Weight",
     "WeightedArbiter",
     "WfqClass",
@@ -1099,8 +1100,32 @@ class DccpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag
     """Payload of a datagram; the IP packet adds 36 bytes, and options now and then."""
 
 
+class UdtTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag="udt"):
+    """UDT (draft-gg-udt-03); for the simulator."""
+
+    payload_bytes: UInt32
+    """Payload of a full packet; the IP packet adds 20 + 8 + 16 bytes."""
+    profile: tuple[RateStep, ...] | None = None
+    """Rate profile, which replaces the congestion control. Empty: none."""
+    receive_buffer_bytes: UInt64
+    """Maximum number of bytes received and not read."""
+    send_buffer_bytes: UInt64
+    """Maximum number of bytes sent and not acknowledged."""
+    timer_ns: UInt64 = 0
+    """Tick of the sending host's timer: the sender wakes at its multiples only, and sends at once what is due by
+    then. 0: it wakes at any instant.
+    """
+
+
 Transport: TypeAlias = (
-    TcpTransport | UdpTransport | QuicTransport | TfrcTransport | MptcpTransport | SctpTransport | DccpTransport
+    TcpTransport
+    | UdpTransport
+    | QuicTransport
+    | TfrcTransport
+    | MptcpTransport
+    | SctpTransport
+    | DccpTransport
+    | UdtTransport
 )
 """The transport of a flow."""
 

@@ -191,7 +191,8 @@ _PROBES = Table(
     "probes",
     "Per TCP flow, instant of `measure.tcp` and `WEIR_PROBE` of its congestion control: the value that the control "
     "showed last. A flow has no row of a probe that its control has not reached yet. A flow over TFRC, or "
-    "over DCCP with CCID 3, shows its allowed rate, loss event rate and round-trip time.",
+    "over DCCP with CCID 3, shows its allowed rate, loss event rate and round-trip time; one over UDT its rate, window "
+    "and round-trip time.",
     (
         _TIME,
         _FLOW,

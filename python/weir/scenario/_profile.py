@@ -44,7 +44,9 @@ def _check_step(step: RateStep, log: Log) -> None:
 def profile_plan(
     entry: Profiled, profile: tuple[RateStep, ...], transport: dict[str, Any], flow: Flow, net: Network
 ) -> list[dict[str, int]]:
-    """The profile of a flow with these settings of its transport as the plan has it: rates of IP packets, instants of the run."""
+    """The profile of a flow with these settings of its transport as the plan has it: rates of IP packets,
+    instants of the run.
+    """
     first = net.links[flow.path.links[0]]
     size = _packet_bytes(transport)
     steps = []
