@@ -16,8 +16,8 @@ mod validate;
 
 pub use flow::{
     Ack, After, Cbr, DCCP_CONTROLS, Dccp, Flow, LEAST_DCCP_BYTES, LEAST_TFRC_BYTES, Native, Programs, QUIC_CONTROLS,
-    Quic, RateStep, Ready, Report, Role, SCTP_CONTROLS, Sender, Source, Stack, Tcp, Tfrc, Transfer, Transport, UDT_HEADERS,
-    Udp, Udt, VARIABLES,
+    Quic, RateStep, Ready, Report, Role, SCTP_CONTROLS, Sender, Source, Stack, Tcp, Tfrc, Transfer, Transport,
+    UDT_HEADERS, Udp, Udt, VARIABLES,
 };
 pub use link::{Change, ChangeKind, Link};
 pub use methods::{EmulLinks, EmulOffload, EmulOptions, LabLinks, LabOptions, Methods, Offload};

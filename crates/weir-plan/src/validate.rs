@@ -6,7 +6,7 @@ use weir_elements::Fault;
 
 use crate::{
     ChangeKind, DCCP_CONTROLS, Dccp, Flow, LEAST_DCCP_BYTES, LEAST_TFRC_BYTES, Link, Native, Plan, Programs,
-    QUIC_CONTROLS, Quic, Ready, SCTP_CONTROLS, Sender, Source, Tcp, Transport,
+    QUIC_CONTROLS, Quic, RateStep, Ready, SCTP_CONTROLS, Sender, Source, Tcp, Transport, UDT_HEADERS, Udt,
 };
 
 /// A plan contradicts itself.

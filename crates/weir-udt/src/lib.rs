@@ -74,9 +74,7 @@ impl Control {
             Control::Ack { report: Some(_), .. } => 24,
             Control::Ack { report: None, .. } | Control::Ack2(_) => 4,
             // A range takes two words, a single packet one.
-            Control::Nak(ranges) => {
-                4 * ranges.iter().map(|it| if it.end - it.start > 1 { 2 } else { 1 }).sum::<u32>()
-            }
+            Control::Nak(ranges) => 4 * ranges.iter().map(|it| if it.end - it.start > 1 { 2 } else { 1 }).sum::<u32>(),
         };
         HEADER_BYTES + contents
     }

@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn sixteen_packets_take_their_time_in_fifteen_intervals() {
-        let steps = [Step { at: Time(0), rate_bps: 12_000_000 }, Step { at: Time(1_000_000_000), rate_bps: 24_000_000 }];
+        let steps =
+            [Step { at: Time(0), rate_bps: 12_000_000 }, Step { at: Time(1_000_000_000), rate_bps: 24_000_000 }];
         let mut pacer = Pacer::new(Dur::ZERO, 5);
         for number in 0..1600 {
             let period = profile_period_ns(&steps, pacer.ready_ns(), 1500);
