@@ -631,6 +631,10 @@ fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentE
         (End::From(_), Transport::Tfrc(_)) => Endpoint::TfrcSender(Box::new(TfrcSender::new(context, number, flow)?)),
         (End::To(_), Transport::Tfrc(_)) => Endpoint::TfrcReceiver(Box::new(TfrcReceiver::new(context, number, flow)?)),
         (End::To(_), Transport::Udp(_)) => Endpoint::CbrReceiver(Box::new(CbrReceiver::new(context, number, flow)?)),
+        (_, Transport::Udt(_)) => {
+            let name = &context.flow(flow).name;
+            return Err(AgentError(format!("flow {name}: only the simulator has UDT")));
+        }
     })
 }
 
