@@ -122,7 +122,7 @@ impl Receiver {
                 self.nak_due = now + self.nak_interval();
             }
             self.missing.insert(self.next, Missing { end: number, reported: now, reports: 1 });
-            self.replies.push_back(Control::Nak(vec![self.next..number]));
+            self.replies.push_back(Control::Nak(std::iter::once(self.next..number).collect()));
         }
         self.next = number + 1;
         true
