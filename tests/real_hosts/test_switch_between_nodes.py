@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -97,7 +98,7 @@ def test_tcp_of_the_nodes_kernels_passes_the_switch_and_its_hosts_disappear(
     assert sum(flows.goodput_mbps) < 1.5 * RATE / 1e6  # the second one counts a shorter time
     for word in interfaces:
         assert "macvlan" not in nodes.run(word.split("/")[0], "ip", "-d", "link")
-        assert "weir-" not in nodes.run(word.split("/")[0], "ip", "netns")
+        assert f"weir-{os.getpid():x}-" not in nodes.run(word.split("/")[0], "ip", "netns")
 
 
 def test_nodes_are_this_experiments_as_long_and_nothing_stays(nodes: Nodes, interfaces: list[str]) -> None:
