@@ -253,3 +253,12 @@ def test_the_capacity_of_this_machine_names_each_unit_once(here: Path, capsys: p
         "this machine: 1.6 processors",
         "this machine: 1GB memory",
     ]
+
+
+def test_several_methods_are_all_asked_before_the_first_executes(weir: Weir, here: Path) -> None:
+    text = _SCENARIO.format(cc="reno", until="1s").replace("kind: bulk", "kind: bulk, transport: {protocol: udt}")
+    (here / "s.yaml").write_text(text)
+    done = weir("run", "s.yaml", "--method", "sim,emul")
+    assert done.code == 2
+    assert "emul" in done.err
+    assert not (here / "runs").exists(), "the simulator, which has UDT, did not begin"

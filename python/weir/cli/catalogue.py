@@ -183,7 +183,15 @@ def _as_dict(name: str, scenario: Scenario) -> dict[str, Any]:
         "rationale": scenario.rationale,
         "cells": len(scenario.cells()),
         "claims": [
-            {"claim": e.claim, "check": e.check, "source": e.source, "note": e.note, "expected": e.expected, **e.basis}
+            {
+                "claim": e.claim,
+                "check": e.check,
+                "where": dict(e.where),
+                "source": e.source,
+                "note": e.note,
+                "expected": e.expected,
+                **e.basis,
+            }
             for e in scenario.expect
         ],
     }
@@ -202,6 +210,7 @@ def _describe(name: str, scenario: Scenario) -> None:
         out.print("claims:", style="bold")
         for claim in scenario.expect:
             out.print(f"  {claim.claim}" + (f"  [{claim.source}]" if claim.source else ""))
-            out.print(f"    {claim.check}", style="dim")
+            where = "; where " + ", ".join(f"{k} = {v}" for k, v in claim.where.items()) if claim.where else ""
+            out.print(f"    {claim.check}{where}", style="dim")
             if claim.expected == "fails":
                 out.print(f"    known to fail: {' '.join(claim.note.split())}", style="yellow")

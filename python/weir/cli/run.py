@@ -133,6 +133,8 @@ def command(
     require_use(on, names)
     done = []
     with _workers_of(cluster, workers, names) as place:
+        for name in names[1:]:  # what one of them refuses must not cost the time of those before it
+            _require(asked.scenario, name, workers, place, on)
         for name in names:
             result = _execute(
                 asked.scenario,
@@ -193,6 +195,14 @@ def _execute(loaded: Scenario | OneCell, folder: Path, *, quiet: bool, verbose: 
     from weir import engine
 
     return engine.run(loaded, folder, display=engine.display(quiet=quiet, verbose=verbose > 0), **options)
+
+
+def _require(
+    loaded: Scenario | OneCell, method: str, workers: int | None, place: Workers | None, on: Path | None
+) -> None:
+    from weir import engine
+
+    engine.require(loaded, method, workers=workers, place=place, on=on)
 
 
 def _compare(done: list[_Done], page: Path | None) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weir.engine._host import commit, facts
     from weir.engine._job import Cell, Failure, Job, Scenario
     from weir.engine._pool import Message, Slot
-    from weir.engine._run import Result, run
+    from weir.engine._run import Result, require, run
 
 __all__ = [
     "PARTIAL",
@@ -65,6 +65,7 @@ __all__ = [
     "method_of",
     "origin_of",
     "remove_unfinished",
+    "require",
     "run",
     "unfinished",
     "unproven",
@@ -94,7 +95,7 @@ _PLACES = {
     **dict.fromkeys(("commit", "facts"), "_host"),
     **dict.fromkeys(("Cell", "Failure", "Job", "Scenario"), "_job"),
     **dict.fromkeys(("Message", "Slot"), "_pool"),
-    **dict.fromkeys(("Result", "run"), "_run"),
+    **dict.fromkeys(("Result", "require", "run"), "_run"),
 }
 
 

@@ -120,19 +120,8 @@ def run(
         OSError: ``out`` cannot be written.
     """
     display = display or Quiet()
-    inventory = None if on is None else str(on.absolute())
-    executor = methods.get(method, inventory)
-    if not executor.takes_inventory:
-        inventory = None
     place = place or LocalWorkers(workers)
-    if (why := place.refusal(executor)) is not None:
-        raise methods.UnfitMethodError(why)
-    if (why := executor.available()) is not None:
-        raise methods.MethodError(f"method {method!r} cannot run here: {why}")
-    cells = scenario.cells()
-    _check_ids(cells)
-    jobs = [Job.of(cell, method, inventory) for cell in cells]
-    _refuse_what_it_cannot(method, executor, jobs, place)
+    executor, inventory, jobs = _asked(scenario, method, place, on)
     where = {} if inventory is None else {"on": inventory}
     identity = identity_of(scenario.text, scenario.title, method, {**(settings or {}), **where})
     folder = RunFolder(out)
@@ -181,6 +170,37 @@ def run(
             notes=tuple(manifest.get("notes", ())),
             cell_ids=tuple(job.cell.id for job in jobs),
         )
+
+
+def require(
+    scenario: Scenario, method: str, *, workers: int | None = None, place: Workers | None = None, on: Path | None = None
+) -> None:
+    """Refuses what :func:`run` would refuse with these arguments before it executes a cell or writes anything.
+
+    Raises:
+        EngineError: two cells have the same id.
+        weir.methods.MethodError: the method is unknown, or cannot execute this plan, or not on this machine.
+    """
+    _asked(scenario, method, place or LocalWorkers(workers), on)
+
+
+def _asked(
+    scenario: Scenario, method: str, place: Workers, on: Path | None
+) -> tuple[methods.Method, str | None, list[Job]]:
+    """The method, the inventory that it takes, and the jobs, if it can execute them at ``place``."""
+    inventory = None if on is None else str(on.absolute())
+    executor = methods.get(method, inventory)
+    if not executor.takes_inventory:
+        inventory = None
+    if (why := place.refusal(executor)) is not None:
+        raise methods.UnfitMethodError(why)
+    if (why := executor.available()) is not None:
+        raise methods.MethodError(f"method {method!r} cannot run here: {why}")
+    cells = scenario.cells()
+    _check_ids(cells)
+    jobs = [Job.of(cell, method, inventory) for cell in cells]
+    _refuse_what_it_cannot(method, executor, jobs, place)
+    return executor, inventory, jobs
 
 
 def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job], place: Workers) -> None:

@@ -161,6 +161,8 @@ class Pages:
         claim = one.claim
         lines = [f"## {claim.id}", "", f"**{claim.says}** Paper: {claim.figure} ({claim.place}).", ""]
         lines += [f"Verdict: **{_verdict(one)}**", ""]
+        if claim.assumes:
+            lines += [f"*Assumed*: {claim.assumes}", ""]
         if claim.reason:
             lines += [claim.reason, ""]
         if one.parts:
@@ -300,6 +302,8 @@ def _verdict(one: Judged) -> str:
         text += f", {undecided} open" if undecided else ""
     if one.reduced:
         text += "; reduced size" if _all_reduced(one) else "; partly at reduced size"
+    if one.claim.assumes:
+        text += "; depends on assumptions"
     if any(part.answer is not None and part.answer.old for part in one.parts):
         text += "; earlier set-up"
     return text

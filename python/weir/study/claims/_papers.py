@@ -28,6 +28,8 @@ class Claim:
     """What is missing to decide it, if no scenario does."""
     reason: str = ""
     """Why it does not reproduce, if the notes of the scenarios do not say it."""
+    assumes: str = ""
+    """What was chosen without the paper's word, if the verdict depends on it."""
 
 
 @dataclass(frozen=True)
