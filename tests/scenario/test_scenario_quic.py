@@ -127,6 +127,7 @@ def test_every_key_that_quic_has_not_is_refused_with_a_reason() -> None:
         "backlog": "9",
         "moderation": "false",
         "ccid": "2",
+        "timer": "4ms",
     }
     has = {"protocol", "cc", "buffers", "send_buffer", "receive_buffer", "initial_window"}
     assert set(json.loads(scenario_schema())["$defs"]["Transport"]["properties"]) == has | set(values)
