@@ -11,6 +11,7 @@ from scenario_support import GOOD, dumbbell, workload
 from weir import _weir
 from weir.scenario import Scenario, ScenarioError, load, parse
 from weir.scenario._scenario import derive_seed
+from weir.scenario._sweep import Factor, Sweep
 
 
 def factors(scenario: Scenario) -> list[dict[str, str]]:
@@ -331,3 +332,21 @@ def test_a_value_in_a_check_that_a_version_leaves_out_is_not_judged_there() -> N
     assert len(parse(text).expect) == 1
     (other,) = parse(text, quick=True).unjudged
     assert other.reason == "it is about cc cubic, which this version leaves out"
+
+
+def test_a_long_sweep_is_not_searched_for_each_of_its_values() -> None:
+    asked: list[str] = []
+
+    def same(known: str, value: str) -> bool:
+        asked.append(known)
+        return float(known) == float(value)
+
+    sweep = Sweep((tuple(Factor((), (("a", str(i)), ("b", str(i % 2)))) for i in range(1000)),))
+    assert all(sweep.has({"a": str(i)}, same) for i in range(1000))
+    assert all(sweep.has({"a": str(i), "b": str(i % 2), "other": "x"}, same) for i in range(1000))
+    assert asked == []
+    assert not any(sweep.has({"a": "5", "b": "0.0"}, same) for _ in range(10))
+    assert sweep.has({"a": "5.0", "b": "1"}, same)
+    assert len(asked) < 4000, "what is written otherwise is looked for once"
+    assert sweep.tied("a", "b") is False
+    assert Sweep((tuple(Factor((), (("a", str(i)), ("b", str(-i)))) for i in range(3)),)).tied("a", "b")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from weir.language.problem import Invalid, Log, Mark, choose
 from weir.language.tree import Entry, Map, Node, Scalar, Seq, describe, flow_text
@@ -82,15 +83,59 @@ class Sweep:
 
     def has(self, wanted: Mapping[str, str], same: Callable[[str, str], bool]) -> bool:
         """Whether a cell has these values of factors, by short name; ``same`` compares two texts of values."""
-        return all(any(_fits(dict(factor.names), wanted, same) for factor in axis) for axis in self.axes)
+        return all(self._axis_has(number, wanted, same) for number in range(len(self.axes)))
+
+    def _axis_has(self, number: int, wanted: Mapping[str, str], same: Callable[[str, str], bool]) -> bool:
+        # Long sweeps are asked for each of their values, so that no answer may cost a pass over the axis.
+        own = tuple((name, value) for name, value in wanted.items() if name in self._names[number])
+        if not own or tuple(value for _, value in own) in self._texts(number, tuple(name for name, _ in own)):
+            return True
+        key = (number, own)
+        if key not in self._answers:
+            self._answers[key] = any(_fits(names, dict(own), same) for names in self._rows[number])
+        return self._answers[key]
+
+    def _texts(self, number: int, names: tuple[str, ...]) -> set[tuple[str, ...]]:
+        """The values of the factors ``names`` together, in the rows of an axis that have all of them."""
+        key = (number, names)
+        if key not in self._together:
+            rows = (row for row in self._rows[number] if all(name in row for name in names))
+            self._together[key] = {tuple(row[name] for name in names) for row in rows}
+        return self._together[key]
 
     def tied(self, one: str, other: str) -> bool:
         """Whether the values of two factors correspond one to one, in zipped rows."""
-        for axis in self.axes:
-            pairs = {(dict(factor.names).get(one), dict(factor.names).get(other)) for factor in axis}
-            if len(pairs) > 1 and None not in {value for pair in pairs for value in pair}:
-                return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+        if (one, other) not in self._ties:
+            self._ties[one, other] = any(_correspond(rows, one, other) for rows in self._rows)
+        return self._ties[one, other]
+
+    @cached_property
+    def _rows(self) -> tuple[tuple[dict[str, str], ...], ...]:
+        """The values of each axis, by short name of their factors."""
+        return tuple(tuple(dict(factor.names) for factor in axis) for axis in self.axes)
+
+    @cached_property
+    def _names(self) -> tuple[frozenset[str], ...]:
+        return tuple(frozenset(name for row in rows for name in row) for rows in self._rows)
+
+    @cached_property
+    def _answers(self) -> dict[tuple[int, tuple[tuple[str, str], ...]], bool]:
+        return {}
+
+    @cached_property
+    def _together(self) -> dict[tuple[int, tuple[str, ...]], set[tuple[str, ...]]]:
+        return {}
+
+    @cached_property
+    def _ties(self) -> dict[tuple[str, str], bool]:
+        return {}
+
+
+def _correspond(rows: Sequence[Mapping[str, str]], one: str, other: str) -> bool:
+    pairs = {(row.get(one), row.get(other)) for row in rows}
+    if len(pairs) < 2 or None in {value for pair in pairs for value in pair}:
         return False
+    return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
 
 
 def _fits(names: Mapping[str, str], wanted: Mapping[str, str], same: Callable[[str, str], bool]) -> bool:
