@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import socket
 import sys
 import threading
 from collections import defaultdict
@@ -218,3 +219,15 @@ def execute(method: str, plan: dict[str, Any]) -> tuple[Memory, methods.Outcome]
     """Executes ``plan`` by ``method``; returns its tables and outcome."""
     sink = Memory()
     return sink, methods.get(method).execute(json.dumps(plan), sink, lambda *_: None)
+
+
+_SOCK_DCCP, _IPPROTO_DCCP = 6, 33
+
+
+def has_dccp() -> bool:
+    """Whether this kernel has DCCP."""
+    try:
+        socket.socket(socket.AF_INET, _SOCK_DCCP, _IPPROTO_DCCP).close()
+    except OSError:
+        return False
+    return True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
 from emul_support import needs_emul, weir
+
+from shared import has_dccp
 
 _SCENARIO = """\
 title: DCCP
@@ -16,19 +17,10 @@ transport: {protocol: dccp}
 workload: [{name: a, kind: bulk, between: pairs}]
 duration: 3s
 """
-_SOCK_DCCP, _IPPROTO_DCCP = 6, 33
-
-
-def _has_dccp() -> bool:
-    try:
-        socket.socket(socket.AF_INET, _SOCK_DCCP, _IPPROTO_DCCP).close()
-    except OSError:
-        return False
-    return True
 
 
 @needs_emul()
-@pytest.mark.skipif(_has_dccp(), reason="this kernel has DCCP")
+@pytest.mark.skipif(has_dccp(), reason="this kernel has DCCP")
 def test_a_kernel_without_dccp_is_named_before_the_run(tmp_path: Path) -> None:
     scenario = tmp_path / "dccp.yaml"
     scenario.write_text(_SCENARIO, encoding="utf-8")

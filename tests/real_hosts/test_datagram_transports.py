@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
 
 import pytest
 from nodes_support import Nodes
 
-from shared import Memory, dumbbell, plan_of
+from shared import Memory, dumbbell, has_dccp, plan_of
 from weir.methods import MethodError, Outcome
 from weir.methods.hosts import Hosts
 
@@ -72,18 +71,7 @@ def test_quic_and_tfrc_use_their_paths_and_nothing_is_left(nodes: Nodes, method:
     assert nodes.processes() == []
 
 
-_SOCK_DCCP, _IPPROTO_DCCP = 6, 33
-
-
-def _has_dccp() -> bool:
-    try:
-        socket.socket(socket.AF_INET, _SOCK_DCCP, _IPPROTO_DCCP).close()
-    except OSError:
-        return False
-    return True
-
-
-@pytest.mark.skipif(_has_dccp(), reason="this kernel has DCCP")
+@pytest.mark.skipif(has_dccp(), reason="this kernel has DCCP")
 def test_nodes_without_dccp_are_named_before_anything_changes(nodes: Nodes, method: Hosts) -> None:
     scenario = _scenario("4s").replace("protocol: tfrc", "protocol: dccp")
     with pytest.raises(MethodError) as raised:
