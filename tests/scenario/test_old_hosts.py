@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import weir
+from shared import ROOT
 from weir import scenario
 from weir.scenario import ScenarioError
 
@@ -97,3 +100,19 @@ def test_a_beginning_without_slow_start_is_in_the_plan_if_it_is_given() -> None:
 def test_keys_that_mean_nothing_are_refused(more: str, text: str) -> None:
     with pytest.raises(ScenarioError, match=text):
         tcp(more)
+
+
+def test_moderation_takes_the_burst_away_that_follows_an_undone_reduction(tmp_path: Path) -> None:
+    text = (ROOT / "examples" / "moderation.yaml").read_text().split("expect:")[0]
+    changes = {"until: 40s": "until: 20s", "to: 40s": "to: 20s", "repeat: 5": "repeat: 1"}
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "late.yaml").write_text(text)
+    run = weir.execute(tmp_path / "late.yaml", tmp_path / "run", method="sim")
+    longest = {
+        (row["case"], row["moderation"]): row["value"]
+        for row in run.evaluate("queue.delay.max@steady").iter_rows(named=True)
+    }
+    assert longest["late", "true"] < 0.7 * longest["late", "false"], "the window is restored at once without moderation"
+    assert longest["wide", "true"] == longest["wide", "false"], "no acknowledgement is unusual"
