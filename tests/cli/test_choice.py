@@ -256,9 +256,11 @@ def test_the_capacity_of_this_machine_names_each_unit_once(here: Path, capsys: p
 
 
 def test_several_methods_are_all_asked_before_the_first_executes(weir: Weir, here: Path) -> None:
-    text = _SCENARIO.format(cc="reno", until="1s").replace("kind: bulk", "kind: bulk, transport: {protocol: udt}")
+    text = _SCENARIO.format(cc="reno", until="1s").replace(
+        "kind: bulk", "kind: bulk, transport: {initial_ssthresh: 10}"
+    )
     (here / "s.yaml").write_text(text)
     done = weir("run", "s.yaml", "--method", "sim,emul")
     assert done.code == 2
     assert "emul" in done.err
-    assert not (here / "runs").exists(), "the simulator, which has UDT, did not begin"
+    assert not (here / "runs").exists(), "the simulator, which has thresholds, did not begin"

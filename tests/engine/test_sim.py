@@ -21,7 +21,7 @@ from weir.plan import canonical
 from weir.run.tables import TABLES
 
 MS = 1_000_000
-RECORDED = tuple(name for name in TABLES if name not in {"classes", "ports", *methods.INSIDE})
+RECORDED = tuple(name for name in TABLES if name not in {"classes", "ports", *methods.INSIDE, *methods.REAL})
 """The tables of a plan that measures everything but what is inside controls, without classes and switches."""
 
 

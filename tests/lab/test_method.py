@@ -14,7 +14,7 @@ from lab_support import plan
 from shared import Memory, execute
 from weir._programs import find
 from weir.lab import Kernel
-from weir.methods import INSIDE, MethodError
+from weir.methods import INSIDE, REAL, MethodError
 from weir.methods.lab import _wire
 from weir.methods.lab._effort import memory_mb
 from weir.plan import typed
@@ -22,7 +22,7 @@ from weir.queues import red
 from weir.run.tables import TABLES
 
 DELAYS = "measure.delay=500ms"
-WRITTEN = set(TABLES) - {"classes", "ports"} - INSIDE
+WRITTEN = set(TABLES) - {"classes", "ports"} - INSIDE - REAL
 """No queue of these plans has classes, no node ports, and the kernel's own controls show no probes."""
 
 

@@ -21,7 +21,7 @@ def test_each_says_what_a_sentence_needs(name: str) -> None:
 
 
 def test_all_tables_of_a_run_are_known_to_methods() -> None:
-    assert set(TABLES) == methods.TABLES | methods.INSIDE
+    assert set(TABLES) == methods.TABLES | methods.INSIDE | methods.REAL
 
 
 def test_what_the_simulator_writes_is_what_it_declares() -> None:

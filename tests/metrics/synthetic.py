@@ -102,6 +102,8 @@ class CellSpec:
     """(time s, kind, flow, value)."""
     changes: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()
+    processor: Sequence[tuple[float, int, float, float]] | None = ()
+    """Rows of ``processor``: end (s), part, and time in user mode and in system calls (ms); ``None``: no such table."""
     ports: Sequence[Mapping[str, Any]] = ()
     """Rows of ``ports``; with some, the node between the links is a switch. Columns left out are 0."""
 
@@ -237,9 +239,14 @@ def _tables(cell: CellSpec) -> dict[str, list[dict[str, Any]]]:
         "links": sorted(links, key=by_time),
         "events": events,
         **({"classes": sorted(classes, key=by_time)} if any("classes" in link.queue for link in cell.links) else {}),
+        **({"processor": [_processor_row(*row) for row in cell.processor]} if cell.processor is not None else {}),
         **({"ports": [_port_row(row) for row in cell.ports]} if cell.ports else {}),
         **(_delay_tables(sorted(delays, key=by_time)) if cell.delay_ms and cell.timed else {}),
     }
+
+
+def _processor_row(end_s: float, part: int, user_ms: float, system_ms: float) -> dict[str, int]:
+    return {"time_ns": _ns(end_s), "part": part, "user_ns": int(user_ms * MS), "system_ns": int(system_ms * MS)}
 
 
 def _port_row(given: Mapping[str, Any]) -> dict[str, Any]:

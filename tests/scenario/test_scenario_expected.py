@@ -29,6 +29,14 @@ def test_quick_leaves_out_what_only_the_full_version_can_decide() -> None:
     assert [e.claim for e in scenario.quick().expect] == ["a", "c"]
 
 
+def test_what_only_real_machines_have_is_judged_in_real_time_only() -> None:
+    scenario = parse(TEXT.replace("full_only: true", "realtime_only: true"))
+    assert [e.claim for e in scenario.expect] == [e.claim for e in scenario.quick().expect] == ["a", "c"]
+    assert [(u.claim, u.realtime_only) for u in scenario.unjudged] == [("b", True)]
+    assert "`--realtime` judges it" in scenario.unjudged[0].reason
+    assert [e.claim for e in scenario.realtime().expect if e.realtime_only] == ["b"]
+
+
 def test_the_known_outcome_is_part_of_the_claim() -> None:
     assert [e.expected for e in parse(TEXT).expect] == ["holds", "holds", "fails"]
 

@@ -65,10 +65,15 @@ def test_a_buffer_holds_a_packet() -> None:
         _weir.check_plan(json.dumps(found))
 
 
-def test_only_the_simulator_has_it() -> None:
-    found = plan(_ENTRY)
+def test_every_method_has_it_but_only_the_simulator_its_profiles() -> None:
+    profiled = "name: s, kind: transfer, size: 1MB, between: pairs, profile: 10Mbps, transport: {protocol: udt}"
+    for entry in (_ENTRY, _ENTRY.replace("{protocol: udt}", "{protocol: udt, timer: 4ms, buffers: 1MB}")):
+        found = plan(entry)
+        assert [get(method).unfit(found) for method in ("sim", "emul", "lab")] == [None] * 3
+    found = plan(profiled)
     assert get("sim").unfit(found) is None
     for method in ("emul", "lab"):
         said = get(method).unfit(found)
         assert said is not None, method
-        assert said.startswith("protocol: udt (s[0], s[1], s[2]): weir has UDT in the simulator only"), said
+        assert said.startswith("profile (s[0], s[1], s[2]"), said
+        assert "weir follows rate profiles in the simulator only" in said, said

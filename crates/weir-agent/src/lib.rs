@@ -33,7 +33,8 @@
 //! neighbours (`spacing_error_*`) and `delay_*`. For each TFRC flow `N` they are the sender's lateness
 //! (`tfrc.N.send_late_*`) and the reports that came (`tfrc.N.reports`), or the receiver's `tfrc.N.received`, `lost`,
 //! `reordered` and the reports that it sent (`reports_sent`). For each DCCP flow `N` they are the receiver's
-//! `dccp.N.received`, `lost` and `reordered`. In a run with a token, `strangers` are the connections and datagrams
+//! `dccp.N.received`, `lost` and `reordered`. For each UDT flow `N` they are the sender's lateness (`udt.N.send_late_*`), or
+//! the data packets that the receiver got (`udt.N.received`) and those of them that had come before (`duplicates`). In a run with a token, `strangers` are the connections and datagrams
 //! that were refused because they did not carry it.
 //!
 //! The static binary (`scripts/binaries` builds it for a checkout):
@@ -89,4 +90,7 @@ mod tester;
 mod tfrc;
 mod tfrc_receiver;
 mod tfrc_sender;
+mod udt;
+mod udt_receiver;
+mod udt_sender;
 mod window;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_plan::{Source, Transport};
 use weir_protocol::{Command, End, Job, Message};
+use weir_run::{ProcessPart, ProcessorRow};
 use weir_sys::clock::{self, Timer};
 use weir_sys::epoll::{Interest, Ready};
 use weir_sys::process;
@@ -32,6 +33,8 @@ use crate::tcp_receiver::TcpReceiver;
 use crate::tcp_sender::TcpSender;
 use crate::tfrc_receiver::TfrcReceiver;
 use crate::tfrc_sender::TfrcSender;
+use crate::udt_receiver::UdtReceiver;
+use crate::udt_sender::UdtSender;
 
 const INPUT: u64 = u64::MAX;
 const OUTPUT: u64 = u64::MAX - 1;
@@ -90,6 +93,8 @@ enum Endpoint {
     CbrReceiver(Box<CbrReceiver>),
     TfrcSender(Box<TfrcSender>),
     TfrcReceiver(Box<TfrcReceiver>),
+    UdtSender(Box<UdtSender>),
+    UdtReceiver(Box<UdtReceiver>),
     DccpSender(Box<DccpSender>),
     DccpReceiver(Box<DccpReceiver>),
     QuicSender(Box<QuicSender>),
@@ -126,6 +131,8 @@ pub struct Session {
     late_ticks: u64,
     /// Processor time spent on sampling connections and on rows.
     measuring_ns: u64,
+    /// Processor time at the last row of it; none where the clock stands still while a process computes.
+    processor: Option<(u64, u64)>,
     done: bool,
 }
 
@@ -163,6 +170,7 @@ impl Session {
                     ticks: 0,
                     late_ticks: 0,
                     measuring_ns: 0,
+                    processor: (!clock::stands_still()).then_some((0, 0)),
                     done: false,
                 })
             }
@@ -257,6 +265,7 @@ impl Session {
                 match &mut self.endpoints[endpoint] {
                     Endpoint::TcpSender(sender) => sender.on_others(&mut self.context)?,
                     Endpoint::QuicSender(sender) => sender.on_others(&mut self.context)?,
+                    Endpoint::UdtSender(sender) => sender.on_others(&mut self.context),
                     Endpoint::NativeSender(sender) => sender.on_others(&mut self.context)?,
                     _ => {}
                 }
@@ -293,6 +302,11 @@ impl Session {
             Some(Endpoint::TcpReceiver(receiver)) => receiver.on_ready(context, generation, ready),
             Some(Endpoint::TfrcSender(sender)) => sender.on_ready(context),
             Some(Endpoint::TfrcReceiver(receiver)) => receiver.on_ready(context),
+            Some(Endpoint::UdtSender(sender)) => {
+                sender.on_ready(context);
+                Ok(())
+            }
+            Some(Endpoint::UdtReceiver(receiver)) => receiver.on_ready(context),
             Some(Endpoint::DccpSender(sender)) => {
                 sender.on_ready(context, ready);
                 Ok(())
@@ -340,6 +354,7 @@ impl Session {
                 Endpoint::TcpReceiver(_)
                 | Endpoint::QuicReceiver(_)
                 | Endpoint::TfrcReceiver(_)
+                | Endpoint::UdtReceiver(_)
                 | Endpoint::DccpReceiver(_)
                 | Endpoint::NativeReceiver(_) => Time::MAX,
                 Endpoint::CbrReceiver(_) => Time::ZERO,
@@ -348,6 +363,7 @@ impl Session {
                 | Endpoint::QuicSender(_)
                 | Endpoint::NativeSender(_)
                 | Endpoint::TfrcSender(_)
+                | Endpoint::UdtSender(_)
                 | Endpoint::DccpSender(_)
                 | Endpoint::CbrSender(_) => {
                     Time(self.context.job.plan.flows[flow_of(&self.context.job, number)].start_ns)
@@ -375,7 +391,10 @@ impl Session {
         while let Some((at, slot)) = self.context.schedule.take(self.context.now) {
             self.lateness.add(self.context.now.since(at).0, 1);
             match slot {
-                Slot::Start => self.start_late_ns = Some(self.context.now.since(at).0),
+                Slot::Start => {
+                    self.start_late_ns = Some(self.context.now.since(at).0);
+                    self.processor = self.processor.map(|_| clock::cpu_ns());
+                }
                 Slot::Endpoint(number) => self.endpoint_due(number)?,
                 Slot::Tick => self.measuring(|session| session.tick(at))?,
                 Slot::Flush => self.measuring(|session| session.flush(at)),
@@ -408,6 +427,11 @@ impl Session {
                 Ok(())
             }
             Endpoint::TfrcReceiver(receiver) => receiver.on_due(context),
+            Endpoint::UdtSender(sender) => {
+                sender.on_due(context);
+                Ok(())
+            }
+            Endpoint::UdtReceiver(receiver) => receiver.on_due(context),
             Endpoint::QuicSender(sender) => sender.on_due(context),
             Endpoint::QuicReceiver(receiver) => receiver.on_due(context),
             Endpoint::NativeSender(sender) => sender.on_due(context),
@@ -436,6 +460,7 @@ impl Session {
         }
         if due.goodput {
             self.next_goodput = Time(at.0 + measure.goodput_ns);
+            self.record_processor(at);
         }
         if due.tcp {
             self.next_tcp = Time(at.0 + measure.tcp_ns);
@@ -453,6 +478,8 @@ impl Session {
                 Endpoint::TcpReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::TfrcSender(sender) => sender.on_tick(context, at, due),
                 Endpoint::TfrcReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
+                Endpoint::UdtSender(sender) => sender.on_tick(context, at, due),
+                Endpoint::UdtReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::DccpSender(sender) => sender.on_tick(context, at, due),
                 Endpoint::DccpReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::QuicSender(sender) => sender.on_tick(context, at, due),
@@ -466,6 +493,26 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Records the processor time since the last row.
+    fn record_processor(&mut self, at: Time) {
+        let Some((user, system)) = self.processor else { return };
+        let now = clock::cpu_ns();
+        let ends = &self.context.job.ends;
+        let sends = |end: &End| matches!(end, End::From(_));
+        let part = match (ends.iter().any(sends), ends.iter().all(sends)) {
+            (true, true) => ProcessPart::Senders,
+            (true, false) => ProcessPart::Both,
+            (false, _) => ProcessPart::Receivers,
+        };
+        self.processor = Some(now);
+        self.context.telemetry.processor(ProcessorRow {
+            time_ns: at.0,
+            part: part as u8,
+            user_ns: now.0 - user,
+            system_ns: now.1 - system,
+        });
     }
 
     fn flush(&mut self, at: Time) {
@@ -489,6 +536,8 @@ impl Session {
                 Endpoint::TcpReceiver(receiver) => receiver.finish(),
                 Endpoint::TfrcSender(sender) => sender.finish(context),
                 Endpoint::TfrcReceiver(receiver) => receiver.finish(context),
+                Endpoint::UdtSender(sender) => sender.finish(context),
+                Endpoint::UdtReceiver(receiver) => receiver.finish(context),
                 Endpoint::DccpSender(sender) => sender.finish(context),
                 Endpoint::DccpReceiver(receiver) => receiver.finish(context),
                 Endpoint::QuicSender(sender) => sender.finish(context),
@@ -571,6 +620,14 @@ impl Session {
                     add_incoming(&mut stats, &prefix, &receiver.incoming);
                     stats.insert(format!("{prefix}.reports_sent"), receiver.reports as f64);
                 }
+                Endpoint::UdtSender(sender) => {
+                    add_quantiles(&mut stats, &format!("udt.{}.send_late", sender.flow()), &sender.lateness);
+                }
+                Endpoint::UdtReceiver(receiver) => {
+                    let prefix = format!("udt.{}", receiver.flow());
+                    stats.insert(format!("{prefix}.received"), receiver.received as f64);
+                    stats.insert(format!("{prefix}.duplicates"), receiver.duplicates as f64);
+                }
                 Endpoint::DccpReceiver(receiver) => {
                     let prefix = format!("dccp.{}", receiver.incoming.flow());
                     add_incoming(&mut stats, &prefix, &receiver.incoming);
@@ -631,10 +688,8 @@ fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentE
         (End::From(_), Transport::Tfrc(_)) => Endpoint::TfrcSender(Box::new(TfrcSender::new(context, number, flow)?)),
         (End::To(_), Transport::Tfrc(_)) => Endpoint::TfrcReceiver(Box::new(TfrcReceiver::new(context, number, flow)?)),
         (End::To(_), Transport::Udp(_)) => Endpoint::CbrReceiver(Box::new(CbrReceiver::new(context, number, flow)?)),
-        (_, Transport::Udt(_)) => {
-            let name = &context.flow(flow).name;
-            return Err(AgentError(format!("flow {name}: only the simulator has UDT")));
-        }
+        (End::From(_), Transport::Udt(_)) => Endpoint::UdtSender(Box::new(UdtSender::new(context, number, flow)?)),
+        (End::To(_), Transport::Udt(_)) => Endpoint::UdtReceiver(Box::new(UdtReceiver::new(context, number, flow)?)),
     })
 }
 

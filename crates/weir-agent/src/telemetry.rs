@@ -1,8 +1,8 @@
 //! The rows of an agent's tables.
 
 use weir_run::{
-    Column, EventKind, EventRow, Events, FlowRow, Flows, Limits, LimitsRow, ProbeRow, Probes as ProbeRows, SampleRow,
-    Samples,
+    Column, EventKind, EventRow, Events, FlowRow, Flows, Limits, LimitsRow, ProbeRow, Probes as ProbeRows, Processor,
+    ProcessorRow, SampleRow, Samples,
 };
 use weir_sys::tcp_info::TcpInfo;
 use weir_units::Time;
@@ -102,6 +102,7 @@ pub struct Telemetry {
     samples: Samples,
     limits: Limits,
     probes: ProbeRows,
+    processor: Processor,
     events: Events,
     sent: Sent,
     delivered: Delivered,
@@ -128,6 +129,7 @@ impl Telemetry {
             samples: Samples::default(),
             limits: Limits::default(),
             probes: ProbeRows::default(),
+            processor: Processor::default(),
             events: Events::default(),
             sent: Sent::default(),
             delivered: Delivered::default(),
@@ -226,6 +228,11 @@ impl Telemetry {
         self.probes.push(ProbeRow { time_ns: at.0, flow, probe, value });
     }
 
+    /// Adds the processor time of this process in an interval.
+    pub fn processor(&mut self, row: ProcessorRow) {
+        self.processor.push(row);
+    }
+
     /// Adds the events that the difference from the last state shows.
     pub fn observe(&mut self, at: Time, flow: u32, info: &TcpInfo, totals: &Totals) {
         let now = Seen { ca_state: info.ca_state, cwnd: info.snd_cwnd, timeouts: totals.timeouts };
@@ -257,6 +264,7 @@ impl Telemetry {
         self.limits = Limits::recycled(samples.split_off(shared));
         self.samples = Samples::recycled(samples);
         output.table("probes", &std::mem::take(&mut self.probes).into_columns());
+        output.table("processor", &std::mem::take(&mut self.processor).into_columns());
         output.table("events", &std::mem::take(&mut self.events).into_columns());
         let Sent { time_ns, flow, sent_ip_bytes } = std::mem::take(&mut self.sent);
         let columns = [

@@ -9,8 +9,9 @@ use std::io;
 use weir_emu::gather::Delivery;
 use weir_emu::{Network, piece};
 use weir_protocol::{Command, Job, Message};
+use weir_run::Processor;
 use weir_sys::Errno;
-use weir_sys::clock::{monotonic_ns, realtime_ns};
+use weir_sys::clock::{monotonic_ns, realtime_ns, stands_still};
 use weir_sys::epoll::{Epoll, Interest};
 use weir_units::{Dur, Time};
 
@@ -70,6 +71,8 @@ pub struct Engine {
     reporter: Reporter,
     shown: Shown,
     meter: Meter,
+    /// Whether the clock goes on while this process computes.
+    real: bool,
     alarm: Alarm,
     /// Before the run: time since the emulator started.
     clock: Clock,
@@ -103,7 +106,7 @@ impl Engine {
         for (index, device) in (0u64..).zip(&devices) {
             epoll.add(device, index, Interest::READ)?;
         }
-        let bin_ns = job.plan.measure.links_ns;
+        let (bin_ns, real) = (job.plan.measure.links_ns, !stands_still());
         Ok(Engine {
             network,
             intake: Intake::new(devices, settings.horizon),
@@ -112,7 +115,8 @@ impl Engine {
             inbox,
             reporter,
             shown,
-            meter: Meter::new(bin_ns),
+            meter: Meter::new(bin_ns, real),
+            real,
             alarm: Alarm::new(settings.spin),
             clock: Clock::new(monotonic_ns(), Time::MAX),
             started: false,
@@ -167,7 +171,7 @@ impl Engine {
         self.pending_epoch_ns = None;
         self.intake.forget(&mut self.network);
         self.network.restart(&self.job);
-        self.meter = Meter::new(self.job.plan.measure.links_ns);
+        self.meter = Meter::new(self.job.plan.measure.links_ns, self.real);
         self.clock = Clock::new(epoch_ns, Time(self.job.plan.end_ns));
         self.alarm = Alarm::new(self.settings.spin);
         self.started = true;
@@ -245,6 +249,11 @@ impl Engine {
         self.reporter.table("delays", records.delays.into_columns());
         self.reporter.table("delay_bins", records.delay_bins.into_columns());
         self.reporter.table("events", records.events.into_columns());
+        if let Some(row) = self.meter.processor(now) {
+            let mut processor = Processor::default();
+            processor.push(row);
+            self.reporter.table("processor", processor.into_columns());
+        }
         for (name, columns) in records.ledgers {
             self.reporter.table(name, columns);
         }

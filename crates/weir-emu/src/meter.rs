@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use weir_emu::Statistics;
-use weir_sys::clock::{monotonic_ns, thread_cpu_ns};
+use weir_run::{ProcessPart, ProcessorRow};
+use weir_sys::clock::{cpu_ns, monotonic_ns, thread_cpu_ns};
 use weir_units::{Dur, Histogram, Time};
 
 /// Lateness at the 99th percentile above which the run carries a warning: 5 % of 10 ms, the shortest usual RTT.
@@ -26,6 +27,9 @@ pub struct Meter {
     bins_missed: u64,
     /// Malformed frames.
     pub malformed_frames: u64,
+    /// At the last row of processor time: user mode, system calls, and spinning; none where the clock stands still while a
+    /// process computes.
+    processor: Option<(u64, u64, u64)>,
     /// Frames that a device refused.
     pub write_failures: u64,
     /// Frames written.
@@ -35,8 +39,8 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Starts counting; bins have `bin_ns`, 0 without bins.
-    pub fn new(bin_ns: u64) -> Meter {
+    /// Starts counting; bins have `bin_ns`, 0 without bins. `real`: whether the clock goes on while a process computes.
+    pub fn new(bin_ns: u64, real: bool) -> Meter {
         Meter {
             begin_ns: monotonic_ns(),
             cpu_begin_ns: thread_cpu_ns(),
@@ -48,6 +52,7 @@ impl Meter {
             bin_ns,
             bins_missed: 0,
             malformed_frames: 0,
+            processor: real.then(cpu_ns).map(|(user, system)| (user, system, 0)),
             write_failures: 0,
             writes: 0,
             rounds: 0,
@@ -76,6 +81,15 @@ impl Meter {
     /// Counts time spent spinning.
     pub fn spun(&mut self, ns: u64) {
         self.spun_ns += ns;
+    }
+
+    /// The processor time since the last row, without spinning.
+    pub fn processor(&mut self, at: Time) -> Option<ProcessorRow> {
+        let (user, system, spun) = self.processor?;
+        let now = cpu_ns();
+        self.processor = Some((now.0, now.1, self.spun_ns));
+        let user_ns = (now.0 - user).saturating_sub(self.spun_ns - spun);
+        Some(ProcessorRow { time_ns: at.0, part: ProcessPart::Network as u8, user_ns, system_ns: now.1 - system })
     }
 
     /// All figures by name. The name gives the unit; shares are fractions of 1.

@@ -71,7 +71,7 @@ pub enum Transport {
     Sctp(Native),
     /// DCCP (RFC 4340) of a real kernel.
     Dccp(Dccp),
-    /// UDT (draft-gg-udt-03); for the simulator.
+    /// UDT (draft-gg-udt-03); with a rate profile for the simulator.
     Udt(Udt),
 }
 

@@ -162,6 +162,25 @@ table! {
 }
 
 table! {
+    /// Table `processor`.
+    Processor / ProcessorRow { time_ns: u64 as U64, part: u8 as U8, user_ns: u64 as U64, system_ns: u64 as U64 }
+}
+
+/// Values of `part` in table `processor`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ProcessPart {
+    /// A process with sending ends.
+    Senders,
+    /// A process with receiving ends.
+    Receivers,
+    /// A process with both.
+    Both,
+    /// The emulator.
+    Network,
+}
+
+table! {
     /// Table `acks`.
     Acks / AckRow {
         time_ns: u64 as U64, flow: u32 as U32, kind: u8 as U8, packet: u64 as U64, delivered_packets: u32 as U32,

@@ -3,6 +3,7 @@
 //! The [`Sender`] spaces its packets by an interval, and retransmits what the [`Receiver`] reports as lost. The receiver
 //! acknowledges once in a [`SYN`], and reports a loss at once. The interval follows UDT's own control ([`native`]), or a rate
 //! profile. A driver passes `now`, carries [`Outgoing`] data and [`Control`] packets, and calls each end at its deadline.
+//! The simulator carries them as they are, a driver with sockets in the form of the [`wire`].
 //!
 //! Sources: Y. Gu, UDT: UDP-based Data Transfer Protocol, draft-gg-udt-03, 2010; Y. Gu and R. Grossman, UDT: UDP-based data
 //! transfer for high-speed wide area networks, Computer Networks 51(7), 2007. Without: messages, congestion controls of
@@ -17,6 +18,7 @@ mod pace;
 mod ranges;
 mod receiver;
 mod sender;
+pub mod wire;
 
 use std::ops::Range;
 

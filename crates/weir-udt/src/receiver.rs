@@ -74,6 +74,11 @@ impl Receiver {
         self.next
     }
 
+    /// Whether there is room for packet `number`; no sender goes beyond it.
+    pub fn has_room(&self, number: u64) -> bool {
+        number < self.first_missing().saturating_add(self.room)
+    }
+
     /// The next control packet to send.
     pub fn poll(&mut self) -> Option<Control> {
         self.replies.pop_front()

@@ -82,6 +82,7 @@ pub struct Sender {
     end: u64,
     /// Last packets of writes, and their payload.
     short: VecDeque<(u64, u32)>,
+    acked_bytes: u64,
     lost: Ranges,
     pacer: Pacer,
     rate: Rate,
@@ -109,6 +110,7 @@ impl Sender {
             next: 0,
             end: 0,
             short: VecDeque::new(),
+            acked_bytes: 0,
             lost: Ranges::default(),
             pacer: Pacer::new(timer, seed),
             rate: if profile.is_empty() { native() } else { Rate::Profile(profile) },
@@ -152,6 +154,16 @@ impl Sender {
     /// Whether the connection exists.
     pub fn is_established(&self) -> bool {
         self.phase == Phase::Established
+    }
+
+    /// The first packet that is not acknowledged.
+    pub fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Payload that is acknowledged, bytes.
+    pub fn acked_bytes(&self) -> u64 {
+        self.acked_bytes
     }
 
     /// Times at which everything counted as lost because nothing came back.
@@ -279,7 +291,9 @@ impl Sender {
         let acked = next.saturating_sub(self.una);
         self.una += acked;
         self.lost.remove_below(self.una);
-        while self.short.front().is_some_and(|(last, _)| *last < self.una) {
+        self.acked_bytes += acked * u64::from(self.payload_bytes);
+        while let Some((_, bytes)) = self.short.front().filter(|(last, _)| *last < self.una) {
+            self.acked_bytes -= u64::from(self.payload_bytes - bytes);
             self.short.pop_front();
         }
         let Some(report) = report else { return };

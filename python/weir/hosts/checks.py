@@ -27,6 +27,8 @@ PARTS: Mapping[str, Mapping[str, str]] = {
 
 ACK_KINDS = 3
 """Kinds of rows of table ``acks``."""
+PARTS_OF_RUN = 4
+"""Parts of a run whose processor time table ``processor`` has."""
 _TIMES = ("time_ns", "start_ns", "established_ns", "end_ns")
 _LATER = {"flows": {"delivered_bytes", "lost_packets", "marked_packets"}}
 """Columns that are computed from other tables."""
@@ -86,7 +88,7 @@ class Checks:
         times = () if self.end_ns is None else tuple((name, self.end_ns) for name in _TIMES)
         kinds = ACK_KINDS if table == "acks" else self.kinds
         links = tuple((name, self.links - 1) for name in ("link", "output", "input"))
-        return (("flow", self.flows - 1), *links, ("kind", kinds - 1), *times)
+        return (("flow", self.flows - 1), *links, ("kind", kinds - 1), ("part", PARTS_OF_RUN - 1), *times)
 
     def _require(self, frame: Frame, name: str, most: int) -> None:
         values = frame.columns.get(name)

@@ -26,7 +26,9 @@ Columns = Mapping[str, Array]
 _NOBODY = np.iinfo(np.uint32).max
 """The flow of a packet that belongs to none."""
 
-_PASSED = frozenset({"samples", "links", "classes", "ports", "goodput", "delays", "delay_bins", "probes", "acks"})
+_PASSED = frozenset(
+    {"samples", "links", "classes", "ports", "goodput", "delays", "delay_bins", "probes", "acks", "processor"}
+)
 _PARTS: dict[str, Mapping[str, str]] = {
     "flows": {},
     "events": {},

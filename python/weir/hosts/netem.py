@@ -286,7 +286,7 @@ def _routing(plan: Plan, ends: Mapping[int, _End], names: Mapping[int, str], bar
             extra[node, stop, number] = None
             source, target = bare.host(start).address, bare.host(stop).address
             kind = kind_of(plan.flows[flow].transport)
-            protocol = {"quic": "udp", "tfrc": "udp", "mptcp": "tcp"}.get(kind, kind)
+            protocol = {"quic": "udp", "tfrc": "udp", "udt": "udp", "mptcp": "tcp"}.get(kind, kind)
             port = ("dport" if way == "path" else "sport", str(bare.first_port + flow))
             rules.append(
                 (

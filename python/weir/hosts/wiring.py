@@ -390,11 +390,11 @@ def refuse_other_stacks(plan: Plan) -> None:
             f"initial_ssthresh ({few}): Linux of today gives new connections no threshold, whatever their route says; "
             "the simulator does"
         )
-    udt = [flow.name for flow in plan.flows if isinstance(flow.transport, UdtTransport)]
-    if udt:
-        few = ", ".join(udt[:3]) + (", ..." if len(udt) > 3 else "")
-        raise WiringError(f"protocol: udt ({few}): weir has UDT in the simulator only (`sim`)")
-    following = [flow.name for flow, tcp in tcp_flows(plan) if tcp.profile]
+    following = [
+        flow.name
+        for flow in plan.flows
+        if isinstance(flow.transport, TcpTransport | UdtTransport) and flow.transport.profile
+    ]
     if following:
         few = ", ".join(following[:3]) + (", ..." if len(following) > 3 else "")
         raise WiringError(f"profile ({few}): weir follows rate profiles in the simulator only (`sim`)")

@@ -11,7 +11,7 @@ from weir.methods._capacity import Capacity, Need
 from weir.methods._choice import MAX_S, Choice, Prospect, choose, order
 from weir.methods._errors import LostError, MethodError, UnavailableError, UnfitMethodError, UnknownMethodError
 from weir.methods._live import Live, LiveFlow, LiveLink, Upcoming
-from weir.methods._method import INSIDE, TABLES, About, Method, Outcome, Progress, Sink
+from weir.methods._method import INSIDE, REAL, TABLES, About, Method, Outcome, Progress, Sink
 from weir.methods._registry import DEFAULT, METHODS, get, names, registered
 from weir.methods.options import OPTIONS, Option
 
@@ -21,6 +21,7 @@ __all__ = [
     "MAX_S",
     "METHODS",
     "OPTIONS",
+    "REAL",
     "TABLES",
     "About",
     "Capacity",

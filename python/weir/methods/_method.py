@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weir.hosts.fitness import Wish
     from weir.inventory import Node
 
-__all__ = ["INSIDE", "TABLES", "About", "Method", "Outcome", "Plan", "Progress", "Sink"]
+__all__ = ["INSIDE", "REAL", "TABLES", "About", "Method", "Outcome", "Plan", "Progress", "Sink"]
 
 Plan = Mapping[str, Any]
 """A plan, parsed."""
@@ -28,6 +28,8 @@ TABLES = frozenset({"flows", "goodput", "samples", "links", "classes", "ports", 
 """The tables of a run (``weir schema``) that a method writes if it observes everything."""
 INSIDE = frozenset({"probes", "acks"})
 """Tables that look inside a congestion control: not every method can."""
+REAL = frozenset({"processor"})
+"""Tables about the machines themselves: only methods in real time have them."""
 
 
 class Progress(Protocol):

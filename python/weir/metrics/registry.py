@@ -53,6 +53,7 @@ FAMILIES = (
     "deployability",
     "qos",
     "switches",
+    "processor",
 )
 """One module of ``weir.metrics`` each."""
 

@@ -150,6 +150,24 @@ class CellData:
         return self._all("ports", "time_ns")
 
     @cached_property
+    def processor(self) -> pl.DataFrame:
+        """Table ``processor``: one row per process and interval.
+
+        Raises:
+            MetricError: it was not recorded.
+        """
+        if self.plan.interval_ns("processor") == 0:
+            raise MetricError(
+                "is computed from table 'processor', which this run did not record (set `measure.goodput`)"
+            )
+        if not self.cell.has("processor"):
+            raise MetricError(
+                "is computed from table 'processor', which only methods in real time write: elsewhere processor time "
+                "says nothing of a host"
+            )
+        return self._all("processor", "time_ns")
+
+    @cached_property
     def events(self) -> pl.DataFrame:
         """Table ``events``, with ``kind`` as a string."""
         return self._all("events", "time_ns").with_columns(pl.col("kind").cast(pl.String))

@@ -20,6 +20,7 @@ __all__ = ["MEASURE", "Flow", "Link", "Phase", "Plan", "plan_of", "read_plan"]
 
 MEASURE = {
     "goodput": "goodput",
+    "processor": "goodput",
     "samples": "tcp",
     "probes": "tcp",
     "links": "links",

@@ -202,6 +202,26 @@ _PROBES = Table(
     optional=True,
 )
 
+_PROCESSOR = Table(
+    "processor",
+    "Processor time of the processes of a run, by methods in real time. Agents have a row per interval of "
+    "`measure.goodput`, the emulator one per 200 ms. System time is that of system calls: what the kernel does for a "
+    "host elsewhere, as when packets arrive, belongs to whoever it interrupts, by `emul` to the emulator, which writes "
+    "them to the host. Programs that a scenario names are not counted.",
+    (
+        _TIME,
+        Column(
+            "part",
+            pa.uint8(),
+            "0 a process with sending ends, 1 with receiving ends, 2 with both, 3 the emulator, without the time in "
+            "which it waits by spinning.",
+        ),
+        Column("user_ns", pa.uint64(), "Processor time in user mode in the interval."),
+        Column("system_ns", pa.uint64(), "Processor time in system calls in the interval."),
+    ),
+    optional=True,
+)
+
 _ACKS = Table(
     "acks",
     "Every acknowledgement that a flow of `measure.acks` processed, and every packet that it sent, in the order of "
@@ -331,7 +351,10 @@ _EVENTS = Table(
 
 TABLES: dict[str, Table] = {
     t.name: t
-    for t in (_FLOWS, _GOODPUT, _SAMPLES, _PROBES, _ACKS, _LINKS, _CLASSES, _PORTS, _DELAYS, _DELAY_BINS, _EVENTS)
+    for t in (
+        *(_FLOWS, _GOODPUT, _SAMPLES, _PROBES, _PROCESSOR, _ACKS, _LINKS, _CLASSES, _PORTS, _DELAYS, _DELAY_BINS),
+        _EVENTS,
+    )
 }
 
 

@@ -52,6 +52,8 @@ class Expectation:
     expected: str = "holds"
     basis: Mapping[str, str] = field(default_factory=dict)
     """What else the scenario says about the claim: ``id``, ``paper``, ``tolerance``, ``refuted_by``; each if given."""
+    realtime_only: bool = False
+    """Whether the version for real time alone decides it."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class Unjudged:
     source: str
     reason: str
     basis: Mapping[str, str] = field(default_factory=dict)
+    """As for an expectation."""
+    realtime_only: bool = False
     """As for an expectation."""
 
 
@@ -89,7 +93,7 @@ def expectations(
         expectation, missing, left_out = _expectation(claim, sweep, written, phases, log, version)
         reason = missing or _undecidable(claim, expectation, version) or left_out
         if reason:
-            others.append(Unjudged(_titled(claim), claim.source, reason, _basis(claim)))
+            others.append(Unjudged(_titled(claim), claim.source, reason, _basis(claim), claim.realtime_only))
         else:
             decided.append(expectation)
     return tuple(decided), tuple(others)
@@ -126,7 +130,8 @@ def _expectation(
     if expected == "fails" and not note:
         log.error(claim.at("expected"), "a claim that is known to fail needs a `note` that says why")
     line = claim.mark.line
-    found = Expectation(_titled(claim), where, check, claim.source, note, line, expected, _basis(claim))
+    only = claim.realtime_only
+    found = Expectation(_titled(claim), where, check, claim.source, note, line, expected, _basis(claim), only)
     return found, missing, left_out
 
 
@@ -141,6 +146,8 @@ def _basis(claim: Claim) -> dict[str, str]:
 
 def _undecidable(claim: Claim, expectation: Expectation, version: Version) -> str:
     """Why a version cannot decide a claim; empty if it can."""
+    if claim.realtime_only and version != "realtime":
+        return "it is about what only real machines have: `--realtime` judges it"
     if version == "full":
         return ""
     if version == "realtime" and claim.realtime is not None:

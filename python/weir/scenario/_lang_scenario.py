@@ -321,6 +321,12 @@ class Claim(Spec):
     full_only: bool = key(
         BOOLEAN, "Only the full version can decide the claim: `--quick` and `--realtime` leave it out.", default=False
     )
+    realtime_only: bool = key(
+        BOOLEAN,
+        "Only the version for real time can decide the claim, because it is about what only real machines have, such "
+        "as processor time: the full version and `--quick` leave it out.",
+        default=False,
+    )
     realtime: RealtimeClaim | None = key(
         Struct(RealtimeClaim),
         "Changes for `--realtime`. Without them, a check with an absolute rate or time is not judged there.",

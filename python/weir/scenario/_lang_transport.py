@@ -129,8 +129,8 @@ class Transport(Spec):
                 "quic": "QUIC (RFC 9000) by quinn, over UDP, for methods with a real kernel; it has `cc` (`reno`, "
                 "`cubic` or `bbr`, without options), buffers and `initial_window`",
                 "tfrc": "TFRC (RFC 5348): datagrams at the rate of TCP's throughput equation; it has no other settings",
-                "udt": "UDT (draft-gg-udt-03) with its own congestion control, or at the rates of a `profile`, by "
-                "`sim`; it has buffers and `timer`",
+                "udt": "UDT (draft-gg-udt-03) with its own congestion control, or at the rates of a `profile` by `sim` "
+                "only; it has buffers and `timer`",
                 "mptcp": "MPTCP (RFC 8684) of a real kernel, over one path; it has `cc` (`linux:NAME`) and buffers",
                 "sctp": "SCTP (RFC 9260) of a real kernel; it has buffers",
                 "dccp": "DCCP (RFC 4340) of a real kernel: datagrams of a `bulk` entry; it has `ccid`",

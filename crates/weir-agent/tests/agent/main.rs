@@ -9,4 +9,5 @@ mod pages;
 mod programs;
 mod services;
 mod strangers;
+mod udt;
 mod workloads;

@@ -41,7 +41,7 @@ from weir.hosts.selfcheck import SelfCheck
 from weir.hosts.session import Heard, Session
 from weir.hosts.windows import require_windows
 from weir.hosts.wiring import Wiring, wire
-from weir.methods import TABLES, Capacity, Method, MethodError, Outcome, Progress, Sink
+from weir.methods import REAL, TABLES, Capacity, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods._intervals import too_fine
 from weir.methods._watch import Watcher
@@ -72,7 +72,7 @@ class Emul(Method):
     clock: Literal["virtual", "real"] = "real"
     needs = "Linux, root, iproute2, and for weir's own congestion controls a kernel with BTF"
     title = "this host's Linux in real time"
-    tables = TABLES | {"probes"}
+    tables = TABLES | REAL | {"probes"}
     precedence = 10
     options = OPTIONS["emul"]
 

@@ -20,7 +20,7 @@ from weir.hosts.fitness import Wish
 from weir.hosts.relay import Relay
 from weir.inventory import Inventory, InventoryError, Node, load, used_hosts
 from weir.inventory.reserved import reserved
-from weir.methods import TABLES, About, LostError, Method, MethodError, Outcome, Progress, Sink
+from weir.methods import REAL, TABLES, About, LostError, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods.hosts import _effort
 from weir.methods.hosts._calibration import rated
@@ -80,7 +80,7 @@ class Hosts(Method):
     @property
     def tables(self) -> frozenset[str]:  # type: ignore[override]
         """Those of links and one-way delays only where the network is weir's; of probes, those of TFRC."""
-        return (TABLES | {"probes"}) - (
+        return (TABLES | REAL | {"probes"}) - (
             {"classes"} if self._is_emulated() else {"links", "classes", "delays", "delay_bins"}
         )
 

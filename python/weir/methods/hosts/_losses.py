@@ -1,7 +1,7 @@
 """Lost packets, as the ends of flows see them: nobody else does on a network that is not weir's.
 
-Of TCP, every retransmission stands for a lost packet, which counts those too many that were in vain; of UDP, a lost
-packet is one that was sent and did not arrive. Marks are not seen.
+Of TCP and UDT, every retransmission stands for a lost packet, which counts those too many that were in vain; of UDP,
+a lost packet is one that was sent and did not arrive. Marks are not seen.
 """
 
 from __future__ import annotations

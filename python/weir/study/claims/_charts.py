@@ -30,8 +30,9 @@ _OURS, _PAPERS = "weir", "paper"
 
 def state_of(figure: Figure | Table, known: Mapping[Unit, State], method: str) -> State | None:
     """The results that a figure shows: of the first of its versions that has any it can use."""
+    own = figure.method if isinstance(figure, Figure) else ""
     for version in figure.versions:
-        state = known.get(Unit(figure.scenario, version, method))
+        state = known.get(Unit(figure.scenario, version, own or method))
         if state is not None and (isinstance(figure, Table) or _frames(figure, state)):
             return state
     return None

@@ -59,15 +59,18 @@ class Part:
     """Rate of the bottleneck at the papers' size."""
     answers: tuple[Answer, ...]
     """The one at the papers' size first, then reduced ones."""
+    realtime_only: bool = False
+    """Whether the version for real time decides it: it is about what only real machines have."""
 
     @property
     def answer(self) -> Answer | None:
         """The answer that counts: the first that decides, at the papers' size or at the reduced one.
 
         If chance alone leaves a size open, a smaller one does not decide either. Versions for real time are too small
-        to decide: they compare the methods.
+        to decide: they compare the methods. Only what no other version has is decided by them.
         """
-        able = (a for a in self.answers if a.unit.version in _DECIDING and (a.decided or a.verdict.within_chance))
+        deciding = ("realtime",) if self.realtime_only else _DECIDING
+        able = (a for a in self.answers if a.unit.version in deciding and (a.decided or a.verdict.within_chance))
         return next(able, None)
 
     @property
@@ -187,7 +190,7 @@ def _parts(
     verdicts: Mapping[Unit, Mapping[tuple[str, str], Verdict]],
 ) -> list[Part]:
     found = []
-    for one in scenario.expect:
+    for one in expected_of(scenario):
         if one.basis.get("id") != claim.id:
             continue
         key = (one.claim, one.source)
@@ -208,9 +211,17 @@ def _parts(
                 one.expected,
                 _capacity(scenario),
                 tuple(answers),
+                one.realtime_only,
             )
         )
     return found
+
+
+def expected_of(scenario: Scenario) -> list[Expectation]:
+    """The claims of a scenario: those of the full version, and those that only the version for real time decides."""
+    if not any(one.realtime_only for one in scenario.unjudged):
+        return list(scenario.expect)
+    return [*scenario.expect, *(one for one in scenario.version("realtime").expect if one.realtime_only)]
 
 
 def _capacity(scenario: Scenario) -> int:

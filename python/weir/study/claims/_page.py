@@ -200,7 +200,7 @@ class Pages:
                     lines += [
                         f'<img src="{figure.name}.svg" width="720" alt="{figure.title}">',
                         "",
-                        f"*{f'{figure.title}. By `{self.method}`, {size}. {figure.caption}'.rstrip()}*",
+                        f"*{f'{figure.title}. By `{state.unit.method}`, {size}. {figure.caption}'.rstrip()}*",
                         "",
                     ]
         for table in self.papers.tables:

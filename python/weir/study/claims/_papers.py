@@ -70,6 +70,8 @@ class Figure:
     caption: str = ""
     versions: tuple[str, ...] = ("full", "quick")
     """The versions of the scenario to draw, the first that has results."""
+    method: str = ""
+    """The method whose results to draw; empty: the first of ``versions``."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -150,7 +152,7 @@ def _recorded(entry: Mapping[str, Any]) -> Recorded:
 
 
 def _figure(entry: Mapping[str, Any]) -> Figure:
-    known = {"name", "paper", "title", "kind", "scenario", "claims", "caption", "versions"}
+    known = {"name", "paper", "title", "kind", "scenario", "claims", "caption", "versions", "method"}
     own = {key: value for key, value in entry.items() if key in known}
     figure: Figure = _tupled(Figure, {**own, "options": {k: v for k, v in entry.items() if k not in known}})
     return figure
