@@ -42,7 +42,7 @@ def test_a_part_without_a_process_has_no_value(tmp_path: Path) -> None:
 def test_flows_of_one_process_cannot_be_told_apart(tmp_path: Path) -> None:
     run = _run(tmp_path / "run", processor=_ROWS)
     with pytest.raises(MetricError, match="counts the ends of all flows together"):
-        run.metrics("processor.senders", flows=0)  # type: ignore[attr-defined]
+        run.metrics("processor.senders", flows="elephants[0]")  # type: ignore[attr-defined]
     mixed = _run(tmp_path / "mixed", processor=[*_ROWS, (2, 2, 1, 1)])
     with pytest.raises(MetricError, match="has sending and receiving ends"):
         mixed.metrics("processor.receivers")  # type: ignore[attr-defined]

@@ -23,6 +23,9 @@ expect:
 """
 
 
+_REAL = "realtime: {workload.f.until: 2s}\n"
+
+
 def test_quick_leaves_out_what_only_the_full_version_can_decide() -> None:
     scenario = parse(TEXT)
     assert [e.claim for e in scenario.expect] == ["a", "b", "c"]
@@ -30,7 +33,7 @@ def test_quick_leaves_out_what_only_the_full_version_can_decide() -> None:
 
 
 def test_what_only_real_machines_have_is_judged_in_real_time_only() -> None:
-    scenario = parse(TEXT.replace("full_only: true", "realtime_only: true"))
+    scenario = parse(TEXT.replace("full_only: true", "realtime_only: true").replace("expect:", f"{_REAL}expect:"))
     assert [e.claim for e in scenario.expect] == [e.claim for e in scenario.quick().expect] == ["a", "c"]
     assert [(u.claim, u.realtime_only) for u in scenario.unjudged] == [("b", True)]
     assert "`--realtime` judges it" in scenario.unjudged[0].reason

@@ -460,12 +460,14 @@ impl Session {
         }
         if due.goodput {
             self.next_goodput = Time(at.0 + measure.goodput_ns);
-            self.record_processor(at);
         }
         if due.tcp {
             self.next_tcp = Time(at.0 + measure.tcp_ns);
         }
         self.context.schedule.add(self.next_goodput.min(self.next_tcp), Slot::Tick);
+        if due.goodput {
+            self.record_processor(at);
+        }
         self.sampler.look(&self.context);
         self.census.look();
         let context = &mut self.context;

@@ -218,7 +218,7 @@ impl UdtSender {
             connection.sender.on_timer(context.now);
         }
         self.transmit(context);
-        let over = self.connection.as_ref().is_some_and(|it| it.sender.is_established() && it.sender.is_idle());
+        let over = self.connection.as_ref().is_some_and(|it| it.sender.is_idle());
         if over && self.course.active.is_some() {
             self.end_transfer(context);
         }

@@ -153,9 +153,10 @@ fn micros(time: Dur) -> u32 {
 
 /// Reads a datagram, or the beginning of one of data; `near`: a number that numbers on the wire are close to.
 pub fn read(datagram: &[u8], numbering: Numbering, near: u64) -> Option<(Head, Packet)> {
-    let (header, contents) = (words(datagram.get(..HEADER)?), datagram.get(HEADER..)?);
-    let [kind, about, stamp_us, destination] = header.collect::<Vec<_>>().try_into().ok()?;
-    let head = Head { stamp_us, destination };
+    let (header, contents) = datagram.split_first_chunk::<HEADER>()?;
+    let word = |index: usize| header[4 * index..4 * index + 4].iter().fold(0, |word, it| word << 8 | u32::from(*it));
+    let (kind, about) = (word(0), word(1));
+    let head = Head { stamp_us: word(2), destination: word(3) };
     if kind & IS_CONTROL == 0 {
         return numbering.read(kind, near).map(|number| (head, Packet::Data(number)));
     }

@@ -1101,7 +1101,7 @@ class DccpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag
 
 
 class UdtTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag="udt"):
-    """UDT (draft-gg-udt-03); for the simulator."""
+    """UDT (draft-gg-udt-03); with a rate profile for the simulator."""
 
     payload_bytes: UInt32
     """Payload of a full packet; the IP packet adds 20 + 8 + 16 bytes."""
