@@ -16,6 +16,7 @@ _S = 1_000_000_000
 def _executed(method: str) -> tuple[float, float, set[str]]:
     """The goodput of the bulk flow from 2 s to 6 s, b/s; the time of the transfer, s; and the probes."""
     text = dumbbell(
+        "duration: 9s\n",
         title="UDT",
         pairs=2,
         access="rate: 100Mbps",

@@ -63,7 +63,7 @@ proptest! {
         }
         prop_assert!(sender.is_established());
         for bytes in datagrams {
-            now = now + Dur(20_000_000);
+            now += Dur(20_000_000);
             if let Some((_, Packet::Control(control))) = wire::read(&bytes, numbering, sender.una()) {
                 receiver.on_control(now, &control);
                 sender.on_control(now, control);

@@ -9,6 +9,7 @@ from typing import Literal
 
 from weir.metrics.expect import Expectation, Verdict, evaluate_stored
 from weir.run import Cell, Run
+from weir.scenario import Expectation as Claimed
 from weir.scenario import Scenario, Version
 from weir.study.claims._execute import digest_of
 from weir.study.claims._papers import Claim, Papers
@@ -217,7 +218,7 @@ def _parts(
     return found
 
 
-def expected_of(scenario: Scenario) -> list[Expectation]:
+def expected_of(scenario: Scenario) -> list[Claimed]:
     """The claims of a scenario: those of the full version, and those that only the version for real time decides."""
     if not any(one.realtime_only for one in scenario.unjudged):
         return list(scenario.expect)
