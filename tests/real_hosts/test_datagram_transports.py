@@ -1,4 +1,4 @@
-"""QUIC and TFRC on nodes: transports by programs over UDP, whose ends weir has itself; DCCP, which kernels may lack."""
+"""QUIC, TFRC and UDT on nodes: transports over UDP, whose ends weir has itself; DCCP, which kernels may lack."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from weir.methods import MethodError, Outcome
 from weir.methods.hosts import Hosts
 
 _QUIC, _TFRC = 0, 1
+_UDT = _TFRC
 
 
 @pytest.fixture
@@ -68,6 +69,19 @@ def test_quic_and_tfrc_use_their_paths_and_nothing_is_left(nodes: Nodes, method:
     assert _of(sink, "flows", "retransmitted_packets", _TFRC) == [0]
     method.close()
     assert nodes.journals() == []
+    assert nodes.processes() == []
+
+
+def test_udt_is_that_of_other_methods_and_processor_time_is_recorded(nodes: Nodes, method: Hosts) -> None:
+    sink, _ = _execute(method, _scenario("3s").replace("protocol: tfrc", "protocol: udt"))
+    assert sum(_of(sink, "goodput", "delivered_bytes", _UDT)) * 8 / 3 > 4e6
+    (lost,) = _of(sink, "flows", "lost_packets", _UDT)
+    assert _of(sink, "flows", "retransmitted_packets", _UDT) == [lost]
+    assert lost > 0, "a queue of 40 kB overflows"
+    assert set(sink.columns("probes")["probe"]) == {"send_bps", "window", "rtt_ns"}
+    assert set(sink.columns("processor")["part"]) == {0, 1}
+    assert sum(sink.columns("processor")["system_ns"]) > 0
+    method.close()
     assert nodes.processes() == []
 
 
