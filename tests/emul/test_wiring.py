@@ -90,11 +90,10 @@ def test_a_threshold_of_earlier_connections_is_refused(plan: dict[str, Any]) -> 
     assert "initial_ssthresh" in (methods.get("lab").obstacle(known) or ""), "so that `weir run` takes the simulator"
 
 
-def test_rate_profiles_are_refused(plan: dict[str, Any]) -> None:
+def test_rate_profiles_are_the_agents(plan: dict[str, Any]) -> None:
     followed = changed(plan, 0, profile=[{"at_ns": 0, "rate_bps": 1_000_000}])
-    with pytest.raises(WiringError, match=r"profile \(.*\): weir follows rate profiles in the simulator only"):
-        wire(typed(followed), "t")
-    assert "profile" in (methods.get("lab").obstacle(followed) or ""), "so that `weir run` takes the simulator"
+    assert wire(typed(followed), "t").up == wire(typed(plan), "t").up, "the sender sets the rate of its socket"
+    assert "profile" not in (methods.get("lab").obstacle(followed) or "")
 
 
 @pytest.mark.parametrize(("field", "key"), [("jump_start", "jump_start"), ("quick_start_bps", "quick_start")])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from weir import scenario
 
 _TEXT = """
@@ -47,9 +49,26 @@ def test_a_sweep_varies_a_step() -> None:
     assert [steps[0][1] for steps in swept if steps] == [2_000_000, 2_000_000, 3_000_000, 3_000_000]
 
 
-def test_a_profile_above_the_first_link_is_told() -> None:
-    text = _TEXT.format(
-        entry="kind: bulk, streams: 2, profile: [{rate: 480Mbps}, {at: 1s, wire_rate: 600Mbps}]", more=""
-    )
-    (problem,) = [one for one in scenario.parse(text).problems if one.severity == "warning"]
-    assert "flow `f[0]`: 1.2Gbps on the wire exceed the 1Gbps of link" in problem.message
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        (
+            "[{rate: 480Mbps}, {at: 1s, wire_rate: 600Mbps}]",
+            "1.2Gbps on the wire exceed the 100Mbps of link `bottleneck`",
+        ),
+        ("49Mbps", "100.483Mbps on the wire exceed the 100Mbps of link `bottleneck`"),
+        ("48Mbps", None),
+        ("[{wire_rate: 50Mbps}]", None),
+    ],
+)
+def test_a_profile_above_the_bottleneck_is_told_once(profile: str, said: str | None) -> None:
+    text = _TEXT.format(entry=f"kind: bulk, streams: 2, profile: {profile}", more="")
+    told = [one.message for one in scenario.parse(text).problems if one.severity == "warning"]
+    assert told == ([] if said is None else [f"flow `f[0]`: {said}, so that it falls behind its profile"])
+
+
+def test_a_profile_above_the_hosts_own_link_is_told() -> None:
+    text = _TEXT.replace("access: {{rate: 1Gbps}}", "access: {{rate: 10Mbps}}")
+    (problem,) = scenario.parse(text.format(entry="kind: bulk, profile: 11Mbps", more="")).problems
+    assert problem.severity == "warning"
+    assert "11.2787Mbps on the wire exceed the 10Mbps of link `src0->left`" in problem.message

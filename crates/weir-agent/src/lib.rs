@@ -6,7 +6,8 @@
 //!
 //! - [`session`]: the event loop and the protocol; [`context`]: the state that endpoints share.
 //! - [`tcp_sender`], [`tcp_receiver`], [`cbr_sender`], [`cbr_receiver`]: the ends of flows; [`open`]: their sockets;
-//!   [`course`], [`deliveries`]: the transfers of senders and receivers; [`window`]: the receive window; [`newcomers`]: connections that have not shown the run's token yet.
+//!   [`course`], [`deliveries`]: the transfers of senders and receivers; [`pursuit`]: rate profiles; [`window`]: the receive
+//!   window; [`newcomers`]: connections that have not shown the run's token yet.
 //! - [`quic_sender`], [`quic_receiver`]: the ends of QUIC flows over UDP sockets; [`quic`]: what both need. The
 //!   protocol is `weir-quic`.
 //! - [`tfrc_sender`], [`tfrc_receiver`]: the ends of TFRC flows over UDP sockets; [`tfrc`]: what both need. The control
@@ -74,6 +75,7 @@ mod output;
 mod path;
 mod program;
 mod program_end;
+mod pursuit;
 mod queues;
 mod quic;
 mod quic_receiver;

@@ -10,15 +10,19 @@ use weir_traffic::Job;
 use weir_units::Time;
 
 use crate::context::Context;
-use crate::course::Course;
+use crate::course::{Active, Course};
 use crate::error::AgentError;
 use crate::open::{self, MAX_UNSENT_BYTES};
+use crate::pursuit::Pursuit;
+use crate::schedule::Slot;
 use crate::session::{Due, token};
 use crate::telemetry::Totals;
 
 /// Initial limit of unsent bytes. It doubles when a flow sends them within [`BUSY_NS`]. So a fast flow is woken a few
 /// hundred times a second, and a slow one needs little memory.
 const FIRST_UNSENT_BYTES: u32 = 256 << 10;
+/// With this limit, the kernel takes nothing while it holds an unsent segment.
+const NOTHING_UNSENT: u32 = 1;
 const BUSY_NS: u64 = 4_000_000;
 /// Bytes of the IPv4 and TCP headers without options.
 const HEADER_BYTES: u64 = 40;
@@ -31,6 +35,8 @@ pub struct TcpSender {
     generation: u32,
     tcp: Tcp,
     paced: bool,
+    /// The rate profile, if the flow follows one.
+    pursuit: Option<Pursuit>,
     course: Course,
     /// The socket of the first connection, opened before the start.
     spare: Option<Socket>,
@@ -45,6 +51,8 @@ struct Connection {
     /// Length of the run's token; 0 without one.
     token_bytes: u64,
     unsent_limit: u32,
+    /// Whether the kernel takes unsent bytes.
+    ahead: bool,
     had_room_at: Time,
 }
 
@@ -63,7 +71,8 @@ impl TcpSender {
             endpoint,
             generation: 0,
             // The kernel always reports a pacing rate, and never whether it applies.
-            paced: tcp.pacing || paces_itself,
+            paced: tcp.pacing || paces_itself || !tcp.profile.is_empty(),
+            pursuit: Pursuit::of(&tcp),
             tcp,
             course: Course::new(context, endpoint, flow),
             spare,
@@ -82,11 +91,27 @@ impl TcpSender {
         if let Some(start) = self.course.start(context) {
             self.take_next_job(context, start, start);
         }
+        self.follow(context)?;
         if self.course.stops(context.now) {
             self.stop(context);
         }
         if let Some(job) = self.course.take_due(context.now) {
             self.begin_transfer(context, job)?;
+        }
+        Ok(())
+    }
+
+    /// Follows the profile: tells the kernel a new rate, and writes a segment that is due.
+    fn follow(&mut self, context: &mut Context) -> Result<(), AgentError> {
+        let Some(pursuit) = &mut self.pursuit else { return Ok(()) };
+        if let (Some(rate), Some(connection)) = (pursuit.new_rate(context.now), &self.connection) {
+            connection.socket.set_pacing(rate)?;
+        }
+        if let Some(at) = pursuit.new_step() {
+            context.schedule.add(at, Slot::Endpoint(self.endpoint));
+        }
+        if pursuit.take_turn(context.now) {
+            self.write(context);
         }
         Ok(())
     }
@@ -179,6 +204,9 @@ impl TcpSender {
         let connected = self.connection.is_some();
         self.course.begin(context, job, connected, before);
         if connected {
+            if let Some(pursuit) = &mut self.pursuit {
+                pursuit.resume(context.now);
+            }
             self.write(context);
             return Ok(());
         }
@@ -192,7 +220,13 @@ impl TcpSender {
         };
         self.generation += 1;
         let unsent_limit = FIRST_UNSENT_BYTES;
-        socket.set(IntOption::NotSentLowWater, unsent_limit)?;
+        match &mut self.pursuit {
+            Some(pursuit) => {
+                socket.set_pacing(pursuit.open(context.now))?;
+                socket.set(IntOption::NotSentLowWater, NOTHING_UNSENT)?;
+            }
+            None => socket.set(IntOption::NotSentLowWater, unsent_limit)?,
+        }
         let result = socket.connect(context.receiver(self.flow));
         context.epoll.add(&socket, token(self.endpoint, self.generation), Interest::WRITE)?;
         self.connection = Some(Connection {
@@ -201,6 +235,7 @@ impl TcpSender {
             written: 0,
             token_bytes: context.job.token.map_or(0, |token| token.as_bytes().len() as u64),
             unsent_limit,
+            ahead: self.pursuit.is_none(),
             had_room_at: Time::ZERO,
         });
         if let Err(error) = result {
@@ -214,6 +249,9 @@ impl TcpSender {
         let Some(connection) = self.connection.as_mut().filter(|_| self.course.active.is_some()) else { return };
         connection.established = true;
         self.course.established(context);
+        if let Some(pursuit) = &mut self.pursuit {
+            pursuit.resume(context.now);
+        }
         if let Err(error) = connection.socket.enable_ack_stamps() {
             let text = format!(
                 "{}: the kernel does not tell when data are acknowledged: {error}",
@@ -271,6 +309,14 @@ impl TcpSender {
             match connection.introduce(token.as_bytes()) {
                 Ok(true) => {}
                 Ok(false) => return,
+                Err(error) => return self.lose_connection(context, error),
+            }
+        }
+        if let Some(pursuit) = &mut self.pursuit {
+            match write_first(pursuit, connection, active, context) {
+                Ok(First::Wait(due)) => return context.schedule.add(due, Slot::Endpoint(self.endpoint)),
+                Ok(First::Stop) => return,
+                Ok(First::Done) => {}
                 Err(error) => return self.lose_connection(context, error),
             }
         }
@@ -398,6 +444,42 @@ impl TcpSender {
     }
 }
 
+/// What is left to do of the segments that the kernel does not pace.
+enum First {
+    /// The next one is due then.
+    Wait(Time),
+    /// Nothing: the data end with them, or the window holds one back.
+    Stop,
+    /// Nothing: the kernel paces from here on.
+    Done,
+}
+
+/// Writes the segments that are due and that the kernel does not pace.
+fn write_first(
+    pursuit: &mut Pursuit,
+    connection: &mut Connection,
+    active: &mut Active,
+    context: &Context,
+) -> io::Result<First> {
+    while active.left != Some(0) {
+        if let Some(due) = pursuit.wait(context.now) {
+            return Ok(First::Wait(due));
+        }
+        let Some(room) = pursuit.segment(connection.written) else {
+            return connection.permit_unsent().map(|()| First::Done);
+        };
+        let chunk = active.left.map_or(room, |left| left.min(room));
+        let taken = connection.write(&context.zeros.as_slice()[..chunk as usize], active.left == Some(chunk))?;
+        if taken == 0 {
+            pursuit.hold();
+            return Ok(First::Stop);
+        }
+        active.left = active.left.map(|left| left - taken);
+        pursuit.wrote(context.now, taken);
+    }
+    Ok(First::Stop)
+}
+
 impl Connection {
     /// Payload among the first `bytes` of the stream.
     fn payload(&self, bytes: u64) -> u64 {
@@ -419,6 +501,14 @@ impl Connection {
         let taken = taken?.unwrap_or(0) as u64;
         self.written += taken;
         Ok(taken)
+    }
+
+    /// Permits unsent bytes: the kernel paces.
+    fn permit_unsent(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.ahead, true) {
+            self.socket.set(IntOption::NotSentLowWater, self.unsent_limit)?;
+        }
+        Ok(())
     }
 
     /// Raises the limit of unsent bytes of a flow that has sent them quickly.

@@ -140,7 +140,7 @@ pub struct Tcp {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub quick_start_bps: u64,
     /// Rate profile: the sender spaces its packets at the rate of the latest step, even if the congestion control permits
-    /// more. Empty: none. Only for the simulator.
+    /// more. Empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profile: Vec<RateStep>,
     /// Maximum number of bytes sent and not acknowledged.

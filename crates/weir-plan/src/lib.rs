@@ -5,12 +5,14 @@
 //! its schema is generated from these types. Units are in the names: `_ns` nanoseconds, `_bps` bits per second,
 //! `_bytes` bytes.
 //!
-//! Plans have no behaviour except the check of their own consistency. The crate of the elements defines their parameters.
+//! Plans have no behaviour except the check of their own consistency, and the course of a rate profile, which simulator and
+//! agent share. The crate of the elements defines their parameters.
 
 mod flow;
 mod link;
 mod methods;
 mod pages;
+mod rates;
 mod switch;
 mod validate;
 
@@ -21,6 +23,7 @@ pub use flow::{
 };
 pub use link::{Change, ChangeKind, Link};
 pub use methods::{EmulLinks, EmulOffload, EmulOptions, LabLinks, LabOptions, Methods, Offload};
+pub use rates::Rates;
 pub use switch::{Arbiter, Forwarding, Hold, Memory, Pause, Switch, Weight};
 pub use validate::PlanError;
 pub use weir_elements::plan::*;

@@ -391,13 +391,13 @@ def refuse_other_stacks(plan: Plan) -> None:
             "the simulator does"
         )
     following = [
-        flow.name
-        for flow in plan.flows
-        if isinstance(flow.transport, TcpTransport | UdtTransport) and flow.transport.profile
+        flow.name for flow in plan.flows if isinstance(flow.transport, UdtTransport) and flow.transport.profile
     ]
     if following:
         few = ", ".join(following[:3]) + (", ..." if len(following) > 3 else "")
-        raise WiringError(f"profile ({few}): weir follows rate profiles in the simulator only (`sim`)")
+        raise WiringError(
+            f"profile ({few}): weir follows rate profiles of UDT in the simulator only (`sim`), those of TCP here"
+        )
     for key, name in (("jump_start", "Jump Start"), ("quick_start_bps", "Quick-Start (RFC 4782)")):
         begun = [flow.name for flow, tcp in tcp_flows(plan) if getattr(tcp, key)]
         if begun:

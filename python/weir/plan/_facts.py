@@ -256,8 +256,10 @@ def bottleneck(plan: Plan, path: Iterable[int]) -> Link:
 
 
 def offered_bps(plan: Plan, flow: Flow) -> int:
-    """The highest rate that ``flow`` can reach: that of its slowest link, or of its source if that is lower."""
+    """The highest rate that ``flow`` can reach: that of its slowest link, source or profile, whichever is lowest."""
     source = flow.source.rate_bps if isinstance(flow.source, CbrSource | CommandSource) else None
+    if isinstance(flow.transport, TcpTransport | UdtTransport) and flow.transport.profile:
+        source = max(step.rate_bps for step in flow.transport.profile)
     path = bottleneck(plan, flow.path).rate_bps
     return path if source is None else min(path, source)
 

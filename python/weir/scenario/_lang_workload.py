@@ -255,8 +255,7 @@ class Profiled(Workload):
     profile: tuple[RateStep, ...] | None = key(
         _ProfileType(),
         "Rate profile: the packets of each stream leave one by one at these rates, even if the congestion control "
-        "permits more. One rate, or steps at times since the start of the flow. TCP and UDT, `sim` only. Default: "
-        "none.",
+        "permits more. One rate, or steps at times since the start of the flow. TCP and UDT. Default: none.",
         default=None,
     )
 

@@ -49,20 +49,29 @@ def profile_plan(
     """
     first = net.links[flow.path.links[0]]
     size = _packet_bytes(transport)
-    steps = []
+    rates = []
     for step in profile:
-        on_wire = step.wire_rate
-        if on_wire is None:
-            assert step.rate is not None  # checked before
-            on_wire = step.rate * (size + first.overhead) // size
-        if flow.index == 0 and on_wire * entry.parallel > first.rate:
-            most = show_rate(first.rate)
-            text = f"{show_rate(on_wire * entry.parallel)} on the wire exceed the {most} of link `{first.name}`"
-            net.log.warn(step.at(step.given), f"flow `{entry.name}[0]`: {text}")
         # Rounded down: what a packet takes beyond the wire's rate would wait in the host's queue.
         rate = step.rate if step.wire_rate is None else step.wire_rate * size // (size + first.overhead)
-        steps.append({"at_ns": flow.start + step.at_, "rate_bps": max(1, rate or 0)})
-    return steps
+        rates.append(max(1, rate or 0))
+    if flow.index == 0:
+        _warn_of_bottleneck(entry, profile, rates, size, flow, net)
+    return [{"at_ns": flow.start + step.at_, "rate_bps": rate} for step, rate in zip(profile, rates, strict=True)]
+
+
+def _warn_of_bottleneck(
+    entry: Profiled, profile: tuple[RateStep, ...], rates: list[int], size: int, flow: Flow, net: Network
+) -> None:
+    """Warns of the highest step if a link of the path is too slow for it."""
+    highest = max(rates)
+    links = [net.links[link] for link in flow.path.links]
+    slowest = min(links, key=lambda link: link.rate * size // (size + link.overhead))
+    on_wire = highest * (size + slowest.overhead) // size * entry.parallel
+    if on_wire <= slowest.rate:
+        return
+    step = profile[rates.index(highest)]
+    text = f"{show_rate(on_wire)} on the wire exceed the {show_rate(slowest.rate)} of link `{slowest.name}`"
+    net.log.warn(step.at(step.given), f"flow `{entry.name}[0]`: {text}, so that it falls behind its profile")
 
 
 def _packet_bytes(transport: dict[str, Any]) -> int:

@@ -1,0 +1,63 @@
+"""Rate profiles in the lab: Linux sends by the profile as the simulator does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared import execute
+from weir.cli._scenarios import load
+from weir.lab import Kernel
+
+_PACKET_NS = 1500 * 8 * 1_000_000_000 // 1_200_000
+"""Ten milliseconds: a packet at the first rate."""
+
+_SCENARIO = """
+title: A step of a profile
+seed: 1
+topology: {{dumbbell: {{pairs: 1, access: {{rate: 100Mbps}}, bottleneck: {{rate: 20Mbps, queue: 20kB}}, rtt: 20ms}}}}
+transport: {{cc: {cc}, buffers: 1.3MB}}
+workload:
+  - name: file
+    kind: transfer
+    between: pairs
+    start: 100ms
+    size: {size}
+    profile: [{{rate: 1.2Mbps}}, {{at: 1s, rate: 12Mbps}}, {{at: 2s, rate: 6Mbps}}]
+duration: 6s
+measure: {{goodput: 100ms, tcp: 10ms, links: 100ms}}
+"""
+
+
+def rows(method: str, tmp_path: Path, **values: str) -> tuple[dict[str, int], list[int], list[int]]:
+    """The transfer, the bytes acknowledged by each instant of `measure.tcp`, and the pacing rates, by ``method``."""
+    path = tmp_path / "scenario.yaml"
+    path.write_text(_SCENARIO.format(**values), encoding="utf-8")
+    sink, _ = execute(method, load(str(path), quiet=True).cells()[0].plan())
+    samples = sink.table("samples")
+    (transfer,) = sink.table("flows").to_pylist()
+    return transfer, samples["acked_bytes"].to_pylist(), samples["pacing_rate_bps"].to_pylist()
+
+
+@pytest.mark.parametrize("cc", ["constant", "reno"])
+def test_a_transfer_ends_when_its_profile_says(kernel: Kernel, tmp_path: Path, cc: str) -> None:
+    # 100 packets until the first step, 1000 until the second, and 500 more.
+    size = f"{1600 * 1448}B"
+    (simulated, _, _), (real, acked, rates) = (rows(method, tmp_path, cc=cc, size=size) for method in ("sim", "lab"))
+    assert real["retransmitted_packets"] == simulated["retransmitted_packets"] == 0
+    # A step up takes effect at an acknowledgement, which comes after two packets of the lower rate.
+    late = real["end_ns"] - simulated["end_ns"]
+    assert -_PACKET_NS <= late <= 2 * _PACKET_NS * 2, late
+    payload = {1_200_000 * 1448 // 1500, 12_000_000 * 1448 // 1500, 6_000_000 * 1448 // 1500}
+    assert {round(rate / 1e5) for rate in rates} == {round(rate / 1e5) for rate in payload}
+    assert acked == sorted(acked)
+
+
+def test_the_first_ten_segments_are_spaced_too(kernel: Kernel, tmp_path: Path) -> None:
+    (_, simulated, _), (transfer, acked, _) = (
+        rows(method, tmp_path, cc="constant", size=f"{30 * 1448}B") for method in ("sim", "lab")
+    )
+    # Linux alone would send them at once: after 20 ms, 14 kB were acknowledged.
+    assert max(abs(one - other) for one, other in zip(simulated, acked, strict=True)) <= 2 * 1448
+    assert transfer["end_ns"] - transfer["start_ns"] >= 28 * _PACKET_NS
