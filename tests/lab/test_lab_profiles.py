@@ -49,8 +49,10 @@ def test_a_transfer_ends_when_its_profile_says(kernel: Kernel, tmp_path: Path, c
     # A step up takes effect at an acknowledgement, which comes after two packets of the lower rate.
     late = real["end_ns"] - simulated["end_ns"]
     assert -_PACKET_NS <= late <= 2 * _PACKET_NS * 2, late
-    payload = {1_200_000 * 1448 // 1500, 12_000_000 * 1448 // 1500, 6_000_000 * 1448 // 1500}
-    assert {round(rate / 1e5) for rate in rates} == {round(rate / 1e5) for rate in payload}
+    told = {round(rate / 1e5) for rate in rates}
+    # The payload of the profile; after the step, Linux paces by Reno's window until it has grown.
+    assert told >= {12, 116, 58} and max(told) == 116
+    assert cc == "reno" or len(told) == 3
     assert acked == sorted(acked)
 
 

@@ -1005,7 +1005,7 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     """
     profile: tuple[RateStep, ...] | None = None
     """Rate profile: the sender spaces its packets at the rate of the latest step, even if the congestion control
-    permits more. Empty: none. Only for the simulator.
+    permits more. Empty: none.
     """
     quick_start_bps: UInt64 = 0
     """Quick-Start (RFC 4782): the rate on the wire that a new connection asks the routers of its path for. 0:
