@@ -30,30 +30,31 @@ measure: {{goodput: 100ms, tcp: 10ms, links: 100ms}}
 """
 
 
-def rows(method: str, tmp_path: Path, **values: str) -> tuple[dict[str, int], list[int], list[int]]:
-    """The transfer, the bytes acknowledged by each instant of `measure.tcp`, and the pacing rates, by ``method``."""
+def rows(method: str, tmp_path: Path, **values: str) -> tuple[dict[str, int], dict[int, int], list[int]]:
+    """The transfer, the bytes acknowledged at each instant of `measure.tcp`, and the pacing rates, by ``method``."""
     path = tmp_path / "scenario.yaml"
     path.write_text(_SCENARIO.format(**values), encoding="utf-8")
     sink, _ = execute(method, load(str(path), quiet=True).cells()[0].plan())
     samples = sink.table("samples")
     (transfer,) = sink.table("flows").to_pylist()
-    return transfer, samples["acked_bytes"].to_pylist(), samples["pacing_rate_bps"].to_pylist()
+    acked = dict(zip(samples["time_ns"].to_pylist(), samples["acked_bytes"].to_pylist(), strict=True))
+    return transfer, acked, samples["pacing_rate_bps"].to_pylist()
 
 
 @pytest.mark.parametrize("cc", ["constant", "reno"])
 def test_a_transfer_ends_when_its_profile_says(kernel: Kernel, tmp_path: Path, cc: str) -> None:
     # 100 packets until the first step, 1000 until the second, and 500 more.
     size = f"{1600 * 1448}B"
-    (simulated, _, _), (real, acked, rates) = (rows(method, tmp_path, cc=cc, size=size) for method in ("sim", "lab"))
+    (simulated, _, _), (real, _, rates) = (rows(method, tmp_path, cc=cc, size=size) for method in ("sim", "lab"))
     assert real["retransmitted_packets"] == simulated["retransmitted_packets"] == 0
     # A step up takes effect at an acknowledgement, which comes after two packets of the lower rate.
     late = real["end_ns"] - simulated["end_ns"]
     assert -_PACKET_NS <= late <= 2 * _PACKET_NS * 2, late
     told = {round(rate / 1e5) for rate in rates}
     # The payload of the profile; after the step, Linux paces by Reno's window until it has grown.
-    assert told >= {12, 116, 58} and max(told) == 116
+    assert told >= {12, 116, 58}
+    assert max(told) == 116
     assert cc == "reno" or len(told) == 3
-    assert acked == sorted(acked)
 
 
 def test_the_first_ten_segments_are_spaced_too(kernel: Kernel, tmp_path: Path) -> None:
@@ -61,5 +62,7 @@ def test_the_first_ten_segments_are_spaced_too(kernel: Kernel, tmp_path: Path) -
         rows(method, tmp_path, cc="constant", size=f"{30 * 1448}B") for method in ("sim", "lab")
     )
     # Linux alone would send them at once: after 20 ms, 14 kB were acknowledged.
-    assert max(abs(one - other) for one, other in zip(simulated, acked, strict=True)) <= 2 * 1448
+    both = simulated.keys() & acked.keys()
+    assert len(both) > 25
+    assert max(abs(simulated[at] - acked[at]) for at in both) <= 2 * 1448
     assert transfer["end_ns"] - transfer["start_ns"] >= 28 * _PACKET_NS
