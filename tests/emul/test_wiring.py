@@ -96,6 +96,20 @@ def test_rate_profiles_are_the_agents(plan: dict[str, Any]) -> None:
     assert "profile" not in (methods.get("lab").obstacle(followed) or "")
 
 
+def test_rate_profiles_of_udt_are_refused(plan: dict[str, Any]) -> None:
+    followed = copy.deepcopy(plan)
+    followed["flows"][0]["transport"] = {
+        "protocol": "udt",
+        "payload_bytes": 1456,
+        "send_buffer_bytes": 1_000_000,
+        "receive_buffer_bytes": 1_000_000,
+        "profile": [{"at_ns": 0, "rate_bps": 1_000_000}],
+    }
+    with pytest.raises(WiringError, match=r"profile \(.*\): weir follows rate profiles of UDT in the simulator only"):
+        wire(typed(followed), "t")
+    assert "profile" in (methods.get("lab").obstacle(followed) or ""), "so that `weir run` takes the simulator"
+
+
 @pytest.mark.parametrize(("field", "key"), [("jump_start", "jump_start"), ("quick_start_bps", "quick_start")])
 def test_beginnings_without_slow_start_are_refused(plan: dict[str, Any], field: str, key: str) -> None:
     begun = changed(plan, 0, **{field: True if field == "jump_start" else 20_000_000})
