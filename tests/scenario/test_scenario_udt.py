@@ -76,4 +76,4 @@ def test_every_method_has_it_but_only_the_simulator_its_profiles() -> None:
         said = get(method).unfit(found)
         assert said is not None, method
         assert said.startswith("profile (s[0], s[1], s[2]"), said
-        assert "weir follows rate profiles in the simulator only" in said, said
+        assert "weir follows rate profiles of UDT in the simulator only" in said, said
