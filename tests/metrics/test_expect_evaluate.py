@@ -293,6 +293,39 @@ def test_zipped_factors_go_together(tmp_path: Path) -> None:
     assert judge(run, "argmax(goodput.mean over sources) == '20'").outcome == "holds"
 
 
+def rows(path: Path) -> Run:
+    """Three rows of a zip; two of them have the same queue."""
+    cells = [
+        CellSpec([FlowSpec([mbps] * 10)], factors={"queue": queue, "case": case, "limit": limit})
+        for case, queue, limit, mbps in (
+            ("xcp", "xcp", "large", 97.0),
+            ("red", "red", "large", 80.0),
+            ("small", "red", "little", 60.0),
+        )
+    ]
+    return open_run(write_run(path, cells))
+
+
+def test_the_name_of_a_row_fixes_what_else_the_row_says(tmp_path: Path) -> None:
+    run = rows(tmp_path / "r")
+    verdict = judge(run, "goodput.mean{case: xcp} > goodput.mean{case: small}")
+    assert verdict.outcome == "holds"
+    assert [m.value for m in verdict.measured] == [97e6]
+
+
+def test_a_value_of_several_rows_does_not_choose_one(tmp_path: Path) -> None:
+    assert judge(rows(tmp_path / "r"), "goodput.mean{queue: red} >= goodput.mean{case: small}").outcome == "undecided"
+
+
+def test_braces_do_not_leave_what_where_fixes(tmp_path: Path) -> None:
+    assert judge(rows(tmp_path / "r"), "goodput.mean{case: small} > 1Mbps", limit="large").outcome == "undecided"
+
+
+def test_a_place_is_told_without_what_the_name_of_its_row_implies(tmp_path: Path) -> None:
+    verdict = judge(rows(tmp_path / "r"), "goodput.mean > 1Mbps")
+    assert [dict(m.factors) for m in verdict.measured] == [{"case": "small"}, {"case": "red"}, {"case": "xcp"}]
+
+
 def test_an_unfinished_grid_is_not_taken_for_a_zip(tmp_path: Path) -> None:
     with pytest.warns(RunWarning):
         run = zipped(tmp_path / "r", complete=False)

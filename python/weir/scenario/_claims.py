@@ -271,11 +271,13 @@ def _refuse_no_cell(
     points = _points(read, where, sweep, same) if key == "check" else [{}]
     for point in points:
         for own in read.selections:
-            # As the metrics read it: factors in a metric's braces override the factors that are zipped with them.
+            # As the metrics read it: factors in a metric's braces override those that are zipped with them one to one,
+            # and of those that the check does not name all whose values they imply.
             kept = {
                 name: value
                 for name, value in {**where, **point}.items()
-                if name not in read.over and name not in own and not any(sweep.tied(name, other) for other in own)
+                if name not in read.over
+                and not _overrides(own, name, sweep, named=name in where or name in read.chosen)
             }
             if not sweep.has({**kept, **own}, same):
                 wanted = {**kept, **own}
@@ -319,8 +321,13 @@ def _first(values: Sequence[str], known: Sequence[str], same: Callable[[str, str
     return next((value for value in values if any(same(value, other) for other in known)), "")
 
 
+def _overrides(own: Mapping[str, str], name: str, sweep: Sweep, *, named: bool) -> bool:
+    relation = sweep.tied if named else sweep.implies
+    return name in own or any(relation(other, name) for other in own)
+
+
 def _fixes(own: Mapping[str, str], name: str, sweep: Sweep) -> bool:
-    return name in own or any(sweep.tied(name, other) for other in own)
+    return name in own or any(sweep.implies(other, name) for other in own)
 
 
 def _is_chosen(read: Any, names: Mapping[str, str], same: Callable[[str, str], bool]) -> bool:

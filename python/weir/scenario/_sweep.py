@@ -105,9 +105,13 @@ class Sweep:
 
     def tied(self, one: str, other: str) -> bool:
         """Whether the values of two factors correspond one to one, in zipped rows."""
-        if (one, other) not in self._ties:
-            self._ties[one, other] = any(_correspond(rows, one, other) for rows in self._rows)
-        return self._ties[one, other]
+        return self.implies(one, other) and self.implies(other, one)
+
+    def implies(self, one: str, other: str) -> bool:
+        """Whether each value of the factor ``one`` implies one of ``other``, in zipped rows."""
+        if (one, other) not in self._implications:
+            self._implications[one, other] = any(_imply(rows, one, other) for rows in self._rows)
+        return self._implications[one, other]
 
     @cached_property
     def _rows(self) -> tuple[tuple[dict[str, str], ...], ...]:
@@ -127,15 +131,15 @@ class Sweep:
         return {}
 
     @cached_property
-    def _ties(self) -> dict[tuple[str, str], bool]:
+    def _implications(self) -> dict[tuple[str, str], bool]:
         return {}
 
 
-def _correspond(rows: Sequence[Mapping[str, str]], one: str, other: str) -> bool:
+def _imply(rows: Sequence[Mapping[str, str]], one: str, other: str) -> bool:
     pairs = {(row.get(one), row.get(other)) for row in rows}
     if len(pairs) < 2 or None in {value for pair in pairs for value in pair}:
         return False
-    return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+    return len(pairs) == len({value for value, _ in pairs})
 
 
 def _fits(names: Mapping[str, str], wanted: Mapping[str, str], same: Callable[[str, str], bool]) -> bool:

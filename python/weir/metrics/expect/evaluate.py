@@ -188,7 +188,7 @@ class Judge:
         free = self.source.free(node, context)
         if not free or isinstance(node, Quantified):
             return self._truth(node, context)
-        return _all(self._truth(node, context.bind(point)) for point in self.source.points(context, free))
+        return _all(self._truth(node, context.bind(point, in_turn=True)) for point in self.source.points(context, free))
 
     def _truth(self, node: Node, context: Context) -> bool | None:
         match node:
@@ -227,7 +227,8 @@ class Judge:
         key = (id(node), *sorted(shown.items()))
         measurement = self.known.get(key)
         if measurement is None:
-            measurement = self.known[key] = Comparison(self.source, node, self.level).measure(context, shown)
+            place = self.source.telling(shown)
+            measurement = self.known[key] = Comparison(self.source, node, self.level).measure(context, place)
             self.measured.append(measurement)
         return {"holds": True, "fails": False, "undecided": None}[measurement.outcome]
 

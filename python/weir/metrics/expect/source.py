@@ -32,10 +32,13 @@ class Context:
     """Factors that ``where`` restricts to some values."""
     repeats: frozenset[int] | None = None
     """The repeats that count; ``None``: all repeats of a cell."""
+    turns: frozenset[str] = frozenset()
+    """Those of the factors ``bound`` that take each of their values in turn, because the check leaves them free."""
 
-    def bind(self, values: Mapping[str, str]) -> Context:
-        """The context with these factors fixed in addition."""
-        return replace(self, bound={**self.bound, **values})
+    def bind(self, values: Mapping[str, str], *, in_turn: bool = False) -> Context:
+        """The context with these factors fixed in addition; ``in_turn`` if the check does not name them."""
+        turns = self.turns | values.keys() if in_turn else self.turns - values.keys()
+        return replace(self, bound={**self.bound, **values}, turns=turns)
 
     def only(self, repeats: Iterable[int]) -> Context:
         """The context with these repeats only."""
@@ -57,6 +60,7 @@ class Source:
     known: dict[tuple[str, _Key], Scalar | str] = field(default_factory=dict)
     """By cell and metric: the value, or the reason why it is undefined."""
     _tied: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+    _implied: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
     _places: dict[_Key, list[Cell]] = field(default_factory=dict)
     """The cells at each point of the sweep."""
 
@@ -216,7 +220,7 @@ class Source:
         while left:
             part, fixed = left.pop()
             if isinstance(part, Metric):
-                found |= several - self.tied(dict(part.reference.factors)) - fixed
+                found |= several - self.implied(dict(part.reference.factors)) - fixed
             elif isinstance(part, Call):
                 fixed |= self.tied(part.over)
             elif isinstance(part, Quantified):
@@ -232,15 +236,37 @@ class Source:
         return self._tied[key]
 
     def _find_tied(self, names: frozenset[str]) -> frozenset[str]:
-        if not self.run.complete:
-            return names  # an unfinished grid can look like a zip
-        found = set(names)
-        for name in names & set(self.run.factors):
-            for other in self.run.factors:
-                pairs = {(cell.factors.get(name), cell.factors.get(other)) for cell in self.run.cells}
-                if 1 < len(pairs) == len(self.run.factors[name]) == len(self.run.factors[other]):
-                    found.add(other)
-        return frozenset(found)
+        both = {(one, other) for one in names for other in self._implied_by(one)}
+        return names | {other for one, other in both if one in self._implied_by(other)}
+
+    def implied(self, names: Iterable[str]) -> frozenset[str]:
+        """The factors ``names`` and those zipped with one of them whose value each of its values implies."""
+        key = frozenset(names)
+        if key not in self._implied:
+            self._implied[key] = key.union(*(self._implied_by(name) for name in key))
+        return self._implied[key]
+
+    def _implied_by(self, name: str) -> set[str]:
+        values = self.run.factors.get(name, ())
+        if not self.run.complete or len(values) < 2:
+            return set()  # an unfinished grid can look like a zip
+        rows = [(cell.factors.get(name), cell.factors) for cell in self.run.cells]
+        return {
+            other
+            for other, own in self.run.factors.items()
+            if len(own) > 1 and len({(value, row.get(other)) for value, row in rows}) == len(values)
+        }
+
+    def telling(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Those of the factors ``values`` that tell where a value belongs: without what others of them imply.
+
+        The name of a row, ``case``, comes first.
+        """
+        kept: dict[str, str] = {}
+        for name in sorted(values, key=lambda name: name != "case"):
+            if name not in self.implied(kept):
+                kept[name] = values[name]
+        return {name: value for name, value in values.items() if name in kept}
 
     def _matches(self, cell: Cell, reference: Reference, context: Context) -> bool:
         own = dict(reference.factors)
@@ -248,7 +274,7 @@ class Source:
             self.check_factor(name)
         if any(not same_value(cell.factors.get(k, ""), v) for k, v in own.items()):
             return False
-        return self._in_context(cell, context, self.tied(own))
+        return self._in_context(cell, context, self.tied(own) | (self.implied(own) & context.turns))
 
     @staticmethod
     def _in_context(cell: Cell, context: Context, released: frozenset[str]) -> bool:

@@ -140,7 +140,7 @@ def _values(judge: Judge) -> list[Value] | MetricError:
     text, source, context = judge.expectation.check, judge.source, judge.context
     try:
         points = source.points(context, source.free(judge.node, context))
-        found = [_value(judge, context.bind(point), point) for point in points]
+        found = [_value(judge, context.bind(point, in_turn=True), point) for point in points]
     except UndecidedError as reason:
         return MetricError(f"{text}: {reason}")
     if not found:
