@@ -373,6 +373,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/claims/A.md": lambda: _claims().paper("A"),
     "docs/claims/B.md": lambda: _claims().paper("B"),
     "docs/claims/C.md": lambda: _claims().paper("C"),
+    "docs/claims/D.md": lambda: _claims().paper("D"),
     "docs/claims/E.md": lambda: _claims().paper("E"),
 }
 
