@@ -91,13 +91,15 @@ _SAME = " ="
 
 
 def _metric(row: Mapping[str, Any]) -> str:
+    from weir.metrics.reference import parse_reference
     from weir.metrics.registry import UNIT
-    from weir.run.quantity import format_quantity
+    from weir.run.quantity import format_quantity, format_share
 
     size, dimension = UNIT.get(row["unit"], (1.0, (0, 0)))
+    percent = parse_reference(row["metric"]).percent
 
     def show(value: float) -> str:
-        return format_quantity(value * size, dimension)
+        return format_share(value) if percent else format_quantity(value * size, dimension)
 
     if row["value"] is None:
         return "-"

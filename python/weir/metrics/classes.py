@@ -69,6 +69,7 @@ def class_throughput(window: Window, *, class_: str) -> Series:
     source="DataTAG figure 6",
     tables=_TABLES,
     params=(_CLASS,),
+    percent=True,
 )
 def class_share(window: Window, *, class_: str) -> Series:
     """Share of its capacity that a link transmits for one class, counted on the wire, as a scheduler allocates it.
@@ -140,6 +141,7 @@ def _guaranteed_bps(window: Window, link: Link, name: str, ends: Ints) -> Floats
     source="RFC 5166 section 2.2",
     tables=_TABLES,
     params=(_CLASS,),
+    percent=True,
 )
 def class_loss(window: Window, *, class_: str) -> Values:
     """Packets of one class that a link's queue drops over packets of the class that arrive there."""

@@ -163,6 +163,7 @@ def completion_count(window: Window) -> Values:
     views=_USER,
     source="thesis section 4.2.4 (transfers that a user would cancel)",
     tables=("flows",),
+    percent=True,
 )
 def completion_unfinished(window: Window) -> Values:
     """Share of the transfers started in the window that had not completed at its end."""

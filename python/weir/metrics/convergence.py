@@ -109,6 +109,7 @@ def _share(window: Window, bytes_: bool) -> Values:
     views=_DESIGNER,
     source="thesis section 1.3.3.1",
     tables=("samples", "flows"),
+    percent=True,
 )
 def slow_start_time_share(window: Window) -> Values:
     """Share of its active time that a TCP flow spends in slow start, at the resolution of ``measure.tcp``."""
@@ -126,6 +127,7 @@ def slow_start_time_share(window: Window) -> Values:
     views=_DESIGNER,
     source="thesis section 1.3.3.1",
     tables=("samples", "flows"),
+    percent=True,
 )
 def slow_start_bytes_share(window: Window) -> Values:
     """Share of its bytes that a TCP flow transfers in slow start, at the resolution of ``measure.tcp``."""

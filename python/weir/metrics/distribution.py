@@ -92,6 +92,7 @@ def goodput_mode(window: Window) -> Values:
     views=_VIEWS,
     source=_SOURCE,
     tables=("goodput", "flows"),
+    percent=True,
 )
 def goodput_mode_share(window: Window) -> Values:
     """Share of time in the 1 % bin that a flow's goodput is in most often: near 1 where one rate dominates."""
@@ -114,6 +115,7 @@ def goodput_mode_share(window: Window) -> Values:
         Param("from", "bit/s", 0.0, "Lower end, inclusive."),
         Param("to", "bit/s", None, "Upper end, exclusive; default: none."),
     ),
+    percent=True,
 )
 def goodput_share(window: Window, *, from_: float = 0.0, to: float | None = None) -> Values:
     """Share of time that a flow's goodput is between two rates: ``goodput.share[from: 930Mbps]``."""

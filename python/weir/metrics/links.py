@@ -77,6 +77,7 @@ def link_frames(window: Window) -> Series:
     views=_PROVIDER,
     source="thesis section 2.3.2.1 and Table 2.III",
     tables=("links", "flows"),
+    percent=True,
 )
 def utilisation(window: Window) -> Series:
     """Share of the time that a link transmits; 1 is saturated. Undefined while the link is stopped (rate 0).

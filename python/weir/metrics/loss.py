@@ -43,6 +43,7 @@ def _link_ratios(window: Window, column: str) -> Values:
     views=_NETWORK,
     source="thesis Table 2.III",
     tables=("links", "flows"),
+    percent=True,
 )
 def link_loss(window: Window) -> Values:
     """Packets that a link drops (by losses, queue or MTU) over packets that arrive, all flows together."""
@@ -60,6 +61,7 @@ def link_loss(window: Window) -> Values:
     views=_NETWORK,
     source="RFC 3168; RFC 5166 section 2.3",
     tables=("links", "flows"),
+    percent=True,
 )
 def link_marks(window: Window) -> Values:
     """Packets that a link marks congestion-experienced over packets that arrive, all flows together."""
@@ -96,6 +98,7 @@ def _per_flow(window: Window, above: Floats, below: Floats) -> Values:
     views=_NETWORK,
     source="thesis section 2.3.1 and Table 2.III (packet loss rate p)",
     tables=("flows",),
+    percent=True,
 )
 def loss(window: Window) -> Values:
     """Packet loss rate of a flow over its whole life; for a phase, see ``link.loss``."""
@@ -113,6 +116,7 @@ def loss(window: Window) -> Values:
     views=_NETWORK,
     source="RFC 3168; RFC 5166 section 2.3",
     tables=("flows",),
+    percent=True,
 )
 def marks(window: Window) -> Values:
     """Share of a flow's packets marked congestion-experienced, over its whole life; for a phase, see ``link.marks``."""
@@ -130,6 +134,7 @@ def marks(window: Window) -> Values:
     views=(View.END_USER,),
     source="thesis Table 2.III (retransmission r)",
     tables=("flows",),
+    percent=True,
 )
 def retransmissions(window: Window) -> Values:
     """Share of a flow's packets that were retransmissions, over its whole life."""
@@ -267,6 +272,7 @@ def _event_counts(window: Window, kinds: tuple[str, ...]) -> Values:
     source="RR-6034 figure 11; Baccelli and Hong 2002 (synchronisation rate)",
     tables=("events", "flows"),
     params=(Param("within", "s", 0.0, "Length of an epoch; 0: one round trip, see the description."),),
+    percent=True,
 )
 def loss_synchronisation(window: Window, *, within: float = 0.0) -> Values:
     """Share of the active flows that enter recovery (or time out) within one round trip of each other.

@@ -98,6 +98,7 @@ def page_count(window: Window) -> Values:
     views=_USER,
     source="as completion.unfinished, of pages",
     tables=("flows",),
+    percent=True,
 )
 def page_unfinished(window: Window) -> Values:
     """Share of the pages begun in the window that had not completed at its end."""

@@ -56,6 +56,11 @@ class Reference:
         return f"({self.metric.unit})²" if squared else self.metric.unit
 
     @property
+    def percent(self) -> bool:
+        """Whether people read the value in percent."""
+        return self.metric.percent and not {"var", "cov"} & set(self.stats)
+
+    @property
     def bounds(self) -> Bounds:
         """The bounds of the value, in its unit."""
         bounds = self.metric.bounds

@@ -135,6 +135,8 @@ class MetricInfo:
     function: Callable[..., Result]
     bounds: Bounds = ANY
     """Bounds of the value, in its unit; confidence intervals are cut there."""
+    percent: bool = False
+    """Whether people read the value as a share of a whole, in percent."""
 
     @property
     def summary(self) -> str:
@@ -167,11 +169,12 @@ def metric(
     tables: tuple[str, ...],
     params: tuple[Param, ...] = (),
     bounds: Bounds = ANY,
+    percent: bool = False,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Registers a metric function under ``name``; its parameters are the function's keyword-only arguments.
 
     If a parameter's name is a Python keyword, the argument has an underscore appended: ``from_``. ``bounds`` limit the
-    metric's values, in its unit: ``SHARE``, ``NON_NEGATIVE``, or any.
+    metric's values, in its unit: ``SHARE``, ``NON_NEGATIVE``, or any. ``percent`` shows them to people in percent.
 
     Raises:
         ValueError: the name is taken or malformed, the unit unknown, the docstring missing, or the arguments differ
@@ -199,6 +202,7 @@ def metric(
             doc=inspect.cleandoc(function.__doc__ or ""),
             function=function,
             bounds=bounds,
+            percent=percent,
         )
         return function
 

@@ -28,7 +28,15 @@ _FRAME_BYTES = 18
 
 
 def _metric(
-    name: str, *, symbol: str, formula: str, unit: str, category: Category, section: str, table: str
+    name: str,
+    *,
+    symbol: str,
+    formula: str,
+    unit: str,
+    category: Category,
+    section: str,
+    table: str,
+    percent: bool = False,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Registers a metric of flows, for providers, from a section of the report and a table beside ``flows``."""
     return metric(
@@ -42,6 +50,7 @@ def _metric(
         views=(View.PROVIDER,),
         source=f"LIP 2006-38 section {section}",
         tables=(table, "flows"),
+        percent=percent,
     )
 
 
@@ -171,6 +180,7 @@ def lost(window: Window) -> Values:
     category=Category.LOSS,
     section="5.1",
     table="ports",
+    percent=True,
 )
 def loss(window: Window) -> Values:
     """Share of the packets of an input port that the memory of the switch drops; undefined without packets."""

@@ -156,6 +156,7 @@ def throughput_aggregate(window: Window) -> Series:
     views=(View.DESIGNER,),
     source="thesis eq. 2.3",
     tables=("goodput", "flows"),
+    percent=True,
 )
 def efficiency(window: Window) -> Series:
     """Useful share of the traffic: aggregate goodput over aggregate throughput.
@@ -181,6 +182,7 @@ def efficiency(window: Window) -> Series:
     views=(View.END_USER, View.PROVIDER),
     source="thesis section 5.2.1",
     tables=("goodput", "flows"),
+    percent=True,
 )
 def efficiency_capacity(window: Window) -> Series:
     """Aggregate goodput over the capacity of the flows' bottleneck.

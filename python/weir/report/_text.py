@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from weir.metrics.reference import parse_reference
+from weir.metrics.scanner import ExpectError
+
 __all__ = [
     "Unit",
     "count",
@@ -81,18 +84,17 @@ def unit_for(largest: float, base: str) -> Unit:
     return max((u for u in ladder if u.factor <= abs(largest) * 1.0001), key=lambda u: u.factor, default=ladder[0])
 
 
-_SHARES = frozenset({"link.loss", "link.marks", "loss", "retransmissions", "utilisation", "loss.synchronisation",
-                     "completion.unfinished", "page.unfinished"})  # fmt: skip
-
-
 def shares(name: str) -> bool:
-    """Whether the metric ``name`` is shown in percent."""
-    return name in _SHARES or name.removesuffix(".mean") in _SHARES
+    """Whether the metric ``name``, perhaps with a statistic, is shown in percent."""
+    try:
+        return parse_reference(name).percent
+    except ExpectError:
+        return False
 
 
 def metric_unit(name: str, summary: pl.DataFrame) -> Unit:
     """Picks the display unit of a metric, from its values and their ``unit`` in a frame of `weir.metrics.compute`."""
-    if name in _SHARES:
+    if shares(name):
         return Unit("%", 0.01, "percent")
     return unit_for(greatest(summary["value"].abs()), summary["unit"][0])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from weir.metrics.expect import Value
 from weir.metrics.summary import Summarised
-from weir.report._text import quantity, shares
+from weir.report._text import quantity
 from weir.report.lead import DIFFERS, difference
 from weir.report.verdicts import ShownVerdict
 from weir.report.view import RunView
@@ -17,7 +17,7 @@ __all__ = ["Line", "Question", "question", "story"]
 
 _TOLD = 3
 """Claims that a sentence names."""
-_FIGURES = 4
+_FIGURES = 5
 _FEW = 3
 """Up to so many values are told one by one."""
 _ENOUGH = 150
@@ -76,12 +76,11 @@ def _claims(found: Sequence[ShownVerdict]) -> str:
 def _figure(run: RunView, one: Summarised) -> Line:
     """The values of a figure: each, if they are few, or else the smallest and the largest."""
     name = one.figure.name
-    percent = shares(name) or shares(re.split(r"[\[@{(]", one.figure.value)[0])
     known = sorted(one.known, key=lambda v: v.value)
     low, high = known[0], known[-1]
 
     def text(value: Value) -> str:
-        amount = quantity(100 * value.value, "%") if percent else quantity(value.amount(value.value), value.unit)
+        amount = quantity(100 * value.value, "%") if value.percent else quantity(value.amount(value.value), value.unit)
         return f"more than {amount}" if value.censored else amount
 
     if len(known) == 1:

@@ -19,6 +19,7 @@ __all__ = [
     "Dimension",
     "Quantity",
     "format_quantity",
+    "format_share",
     "parse_quantity",
     "same_value",
 ]
@@ -110,6 +111,11 @@ def format_quantity(value: float, dimension: Dimension, digits: int = 4) -> str:
         return f"{value:.0f}"  # a count
     suffix = {ONE: "", (0, -1): " /s", (2, -2): " (bit/s)²"}.get(dimension, f" bit^{dimension[0]} s^{dimension[1]}")
     return f"{value:.{digits}g}{suffix}"
+
+
+def format_share(value: float, digits: int = 4) -> str:
+    """Formats a share of a whole for people: ``94.15 %``."""
+    return "undefined" if math.isnan(value) else f"{100 * value:.{digits}g} %"
 
 
 def _scaled(value: float, digits: int, steps: list[tuple[float, str, float]]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weir.metrics.expect.amounts import Amounts
-from weir.metrics.expect.dimensions import dimension_of
+from weir.metrics.expect.dimensions import dimension_of, is_percent
 from weir.metrics.expect.labels import is_label, judge_label, rank_interval
 from weir.metrics.expect.resample import Resampling
 from weir.metrics.expect.sides import (
@@ -78,6 +78,7 @@ class Comparison:
             level=self.level,
             fixed=self._is_fixed(),
             tolerance=sides.tolerance,
+            percent=is_percent(self.node),
         )
 
     def _intervals(self, sides: Sides, context: Context, repeats: Sequence[int]) -> tuple[Range, Range]:

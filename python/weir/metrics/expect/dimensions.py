@@ -27,7 +27,7 @@ from weir.metrics.registry import UNIT
 from weir.metrics.scanner import ExpectError
 from weir.run.quantity import ONE, Dimension
 
-__all__ = ["Type", "check_types", "dimension_of", "kind_of", "reference_dimension", "reference_scale"]
+__all__ = ["Type", "check_types", "dimension_of", "is_percent", "kind_of", "reference_dimension", "reference_scale"]
 
 Type = Dimension | Literal["unknown", "text", "truth"]
 """A dimension; a number whose dimension depends on a factor's values; a word; or a truth value."""
@@ -66,6 +66,27 @@ def dimension_of(node: Node) -> Dimension | None:
     """The dimension of a value, or ``None`` if it is a word or depends on a factor's values."""
     kind = _type(node)
     return kind if isinstance(kind, tuple) else None
+
+
+def is_percent(node: Node) -> bool:
+    """Whether people read the numbers of ``node`` in percent: shares, their sums and multiples, comparisons of them."""
+    match node:
+        case Metric(reference=reference):
+            return reference.percent
+        case Negative(part=part) | Between(part=part):
+            return is_percent(part)
+        case Binary(operator="+" | "-", left=left, right=right) | Compare(left=left, right=right):
+            return is_percent(left) or is_percent(right)
+        case Binary(operator="*", left=left, right=right):
+            return (is_percent(left) and isinstance(right, Number)) or (isinstance(left, Number) and is_percent(right))
+        case Binary(operator="/", left=left, right=right):
+            return is_percent(left) and isinstance(right, Number)
+        case Within(left=left):
+            return is_percent(left)
+        case Call(function=function, parts=parts):
+            return function not in ("cov", "r2", "rank", "slope", "spearman", *LABELS) and is_percent(parts[0])
+        case _:
+            return False
 
 
 def reference_scale(reference: Reference) -> float:

@@ -15,7 +15,7 @@ import polars as pl
 
 from weir.metrics.errors import MetricError
 from weir.metrics.expect.amounts import Amounts
-from weir.metrics.expect.dimensions import kind_of
+from weir.metrics.expect.dimensions import is_percent, kind_of
 from weir.metrics.expect.evaluate import Judge
 from weir.metrics.expect.labels import rank_interval
 from weir.metrics.expect.parser import parse_expression
@@ -26,7 +26,7 @@ from weir.metrics.expect.values import UndecidedError
 from weir.metrics.expect.verdict import Expectation
 from weir.metrics.scanner import ExpectError
 from weir.run import Run
-from weir.run.quantity import ONE, RATE, SIZE, TIME, Dimension, format_quantity
+from weir.run.quantity import ONE, RATE, SIZE, TIME, Dimension, format_quantity, format_share
 
 __all__ = ["Value", "frame_of", "tabulate", "tabulate_all"]
 
@@ -57,6 +57,8 @@ class Value:
     """Whether the window ended first, so that the true value is larger."""
     note: str = ""
     """Why the value is undefined, or another remark."""
+    percent: bool = False
+    """Whether people read the value in percent."""
 
     @property
     def unit(self) -> str:
@@ -72,7 +74,7 @@ class Value:
 
     def show(self, base: float) -> str:
         """Formats a number in base units for people."""
-        return format_quantity(base, self.dimension)
+        return format_share(base) if self.percent else format_quantity(base, self.dimension)
 
 
 def tabulate(
@@ -213,6 +215,7 @@ def _number(judge: Judge, context: Context, point: Mapping[str, str]) -> Value:
         len(repeats) or 1,
         amount.dimension,
         censored=amount.bound == "more",
+        percent=is_percent(node),
         note=_note(amount.bound, len(repeats), of),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from weir.run.quantity import ONE, Dimension, format_quantity
+from weir.run.quantity import ONE, Dimension, format_quantity, format_share
 
 __all__ = ["Expectation", "Measurement", "Outcome", "Verdict", "percent"]
 
@@ -76,6 +76,8 @@ class Measurement:
     """Whether the threshold is constant, so that the value's interval decides as the margin's does."""
     tolerance: float = 0.0
     """How far the value may be from the threshold, on either side."""
+    percent: bool = False
+    """Whether people read the numbers in percent."""
 
     @property
     def same(self) -> bool:
@@ -89,7 +91,9 @@ class Measurement:
 
     def show(self, value: float | str) -> str:
         """Formats a number of this measurement for people."""
-        return value if isinstance(value, str) else format_quantity(value, self.dimension)
+        if isinstance(value, str):
+            return value
+        return format_share(value) if self.percent else format_quantity(value, self.dimension)
 
     @property
     def limit(self) -> str:

@@ -14,10 +14,9 @@ from statistics import fmean
 import altair as alt
 import polars as pl
 
-from weir.metrics import MetricError, parse_reference
 from weir.metrics.summary import Summarised
 from weir.report import theme
-from weir.report._text import Unit, greatest, least, shares, shortened, unit_for
+from weir.report._text import Unit, greatest, least, shortened, unit_for
 from weir.report.charts._base import (
     Drawing,
     Medium,
@@ -133,12 +132,9 @@ def _texts(view: CellView, factors: Sequence[Factor]) -> tuple[str, ...]:
 
 def _unit(one: Summarised) -> Unit:
     """The display unit of a figure."""
-    try:
-        if shares(parse_reference(one.figure.value).name):
-            return Unit("%", 0.01, "percent")
-    except MetricError:
-        pass
     first = one.known[0]
+    if first.percent:
+        return Unit("%", 0.01, "percent")
     return unit_for(max(abs(first.amount(v.value)) for v in one.known), first.unit)
 
 
