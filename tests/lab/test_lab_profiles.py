@@ -66,3 +66,36 @@ def test_the_first_ten_segments_are_spaced_too(kernel: Kernel, tmp_path: Path) -
     assert len(both) > 25
     assert max(abs(simulated[at] - acked[at]) for at in both) <= 2 * 1448
     assert transfer["end_ns"] - transfer["start_ns"] >= 28 * _PACKET_NS
+
+
+_FIRST = """
+title: Two transfers over one connection
+seed: 1
+topology: {{dumbbell: {{pairs: 1, access: {{rate: 100Mbps}}, bottleneck: {{rate: 100Mbps, queue: 1MB}}, rtt: 100ms}}}}
+transport: {{cc: {{name: constant, window: 600}}, buffers: 2MB}}
+workload:
+  - name: file
+    kind: transfer
+    between: pairs
+    size: 500kB
+    count: 2
+    wait: 1s
+    keep_connection: true
+    profile: {rate}
+duration: 7s
+measure: {{goodput: 100ms, tcp: 100ms, links: 100ms}}
+"""
+
+
+@pytest.mark.parametrize("mbps", [3, 20])
+def test_linux_waits_once_for_an_acknowledgement_of_its_first_64_kb(kernel: Kernel, tmp_path: Path, mbps: int) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(_FIRST.format(rate=f"{mbps}Mbps"), encoding="utf-8")
+    plan = load(str(path), quiet=True).cells()[0].plan()
+    took = [[row["end_ns"] - row["start_ns"] for row in execute(method, plan)[0].table("flows").to_pylist()]
+            for method in ("sim", "lab")]  # fmt: skip
+    first, second = (real - simulated for simulated, real in zip(*took, strict=True))
+    # The round-trip time, less the time of 65535 bytes of payload, in packets with 1448 of 1500.
+    wait = max(0.0, 0.1 - 65_535 * 8 * 1500 / 1448 / (mbps * 1e6)) * 1e9
+    assert abs(first - wait) < 4e6
+    assert abs(second) < 2e6

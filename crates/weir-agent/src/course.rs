@@ -1,5 +1,5 @@
-//! The course of a sending end: its transfers one after another, and what is recorded of them. The ends of TCP, QUIC, MPTCP
-//! and SCTP have it in common; what their connections do is theirs.
+//! The course of a sending end: its transfers one after another, and what is recorded of them. The ends of TCP, QUIC, UDT,
+//! MPTCP and SCTP have it in common; what their connections do is theirs.
 
 use weir_run::EventKind;
 use weir_traffic::{Job, Step, Transfers};
@@ -166,6 +166,31 @@ impl Course {
         let sent = totals.sent_ip_bytes - self.sampled_ip_bytes;
         self.sampled_ip_bytes = totals.sent_ip_bytes;
         context.telemetry.sent(at, self.flow, sent);
+    }
+}
+
+/// A sending end: its transfers follow one another, over one connection or each over its own.
+pub trait Transferring {
+    fn course(&mut self) -> &mut Course;
+
+    /// Ends the connection.
+    fn close(&mut self, context: &Context);
+
+    /// The transfer under way has ended at `at`, with these totals: goes on to the next one.
+    fn end_transfer(&mut self, context: &mut Context, at: Time, after: Totals) {
+        let Some(keeps) = self.course().end(context, at, after) else { return };
+        if !keeps {
+            self.close(context);
+        }
+        self.take_next_job(context, at, at);
+    }
+
+    /// Continues after a transfer that ended at `ended`. After the last one, the flow ends at `at`.
+    fn take_next_job(&mut self, context: &mut Context, ended: Time, at: Time) {
+        if !self.course().choose_next(context, ended) {
+            self.close(context);
+            self.course().end_flow(context, at);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use weir_traffic::Job;
 use weir_units::Time;
 
 use crate::context::Context;
-use crate::course::Course;
+use crate::course::{Course, Transferring};
 use crate::error::AgentError;
 use crate::native;
 use crate::schedule::Slot;
@@ -204,7 +204,7 @@ impl NativeSender {
         }
         let (Some(connection), Some(active)) = (&self.connection, &self.course.active) else { return };
         match active.left {
-            Some(0) if self.held(connection) == 0 => self.end_transfer(context),
+            Some(0) if self.held(connection) == 0 => self.complete(context),
             Some(0) => self.arm(context),
             _ => {}
         }
@@ -263,26 +263,9 @@ impl NativeSender {
         }
     }
 
-    fn end_transfer(&mut self, context: &mut Context) {
+    fn complete(&mut self, context: &mut Context) {
         let (at, after) = (context.now, self.totals());
-        let Some(keeps) = self.course.end(context, at, after) else { return };
-        if !keeps {
-            self.close();
-        }
-        self.take_next_job(context, at, at);
-    }
-
-    /// Continues after a transfer that ended at `ended`. After the last one, the flow ends at `at`.
-    fn take_next_job(&mut self, context: &mut Context, ended: Time, at: Time) {
-        if !self.course.choose_next(context, ended) {
-            self.close();
-            self.course.end_flow(context, at);
-        }
-    }
-
-    fn close(&mut self) {
-        self.course.base = self.totals();
-        self.connection = None;
+        self.end_transfer(context, at, after);
     }
 
     /// Handles a failed connection. A path that loses all packets is a result; a missing receiver is an error.
@@ -292,7 +275,7 @@ impl NativeSender {
             context.warn(format!("{place}: the connection timed out at {:.3} s", context.now.as_secs_f64()));
             let after = self.totals();
             self.course.abandon(context, after);
-            self.close();
+            self.close(context);
             return self.course.end_flow(context, context.now);
         }
         self.course.broken = true;
@@ -376,5 +359,16 @@ impl NativeSender {
             }
         };
         self.course.base + here
+    }
+}
+
+impl Transferring for NativeSender {
+    fn course(&mut self) -> &mut Course {
+        &mut self.course
+    }
+
+    fn close(&mut self, _: &Context) {
+        self.course.base = self.totals();
+        self.connection = None;
     }
 }

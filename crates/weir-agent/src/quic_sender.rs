@@ -12,7 +12,7 @@ use weir_traffic::Job;
 use weir_units::Time;
 
 use crate::context::Context;
-use crate::course::Course;
+use crate::course::{Course, Transferring};
 use crate::datagram::IP_UDP_BYTES;
 use crate::error::AgentError;
 use crate::open;
@@ -198,7 +198,7 @@ impl QuicSender {
         while let Some(event) = self.connection.as_mut().and_then(|connection| connection.client.event()) {
             match event {
                 Event::Established => self.on_established(context),
-                Event::Acknowledged => self.end_transfer(context),
+                Event::Acknowledged => self.complete(context),
                 Event::Lost(reason) => return self.lose(context, &reason),
             }
         }
@@ -263,34 +263,10 @@ impl QuicSender {
         }
     }
 
-    fn end_transfer(&mut self, context: &mut Context) {
+    fn complete(&mut self, context: &mut Context) {
         self.observe(context);
         let (at, after) = (context.now, self.totals());
-        let Some(keeps) = self.course.end(context, at, after) else { return };
-        if !keeps {
-            self.close(context);
-        }
-        self.take_next_job(context, at, at);
-    }
-
-    /// Continues after a transfer that ended at `ended`. After the last one, the flow ends at `at`.
-    fn take_next_job(&mut self, context: &mut Context, ended: Time, at: Time) {
-        if !self.course.choose_next(context, ended) {
-            self.close(context);
-            self.course.end_flow(context, at);
-        }
-    }
-
-    /// Tells the server that the connection ends, and forgets it.
-    fn close(&mut self, context: &Context) {
-        let now = self.anchor.now(context);
-        if let Some(connection) = &mut self.connection {
-            connection.client.close(now);
-        }
-        // Without this packet, the server keeps a connection on which nothing comes.
-        let _ = self.transmit(context);
-        self.course.base = self.totals();
-        self.connection = None;
+        self.end_transfer(context, at, after);
     }
 
     /// Ends the flow after the connection was lost. The run goes on: the path may lose everything.
@@ -360,6 +336,24 @@ impl QuicSender {
             ..Totals::default()
         };
         self.course.base + here
+    }
+}
+
+impl Transferring for QuicSender {
+    fn course(&mut self) -> &mut Course {
+        &mut self.course
+    }
+
+    /// Tells the server that the connection ends, and forgets it.
+    fn close(&mut self, context: &Context) {
+        let now = self.anchor.now(context);
+        if let Some(connection) = &mut self.connection {
+            connection.client.close(now);
+        }
+        // Without this packet, the server keeps a connection on which nothing comes.
+        let _ = self.transmit(context);
+        self.course.base = self.totals();
+        self.connection = None;
     }
 }
 

@@ -10,7 +10,7 @@ use weir_traffic::Job;
 use weir_units::Time;
 
 use crate::context::Context;
-use crate::course::{Active, Course};
+use crate::course::{Active, Course, Transferring};
 use crate::error::AgentError;
 use crate::open::{self, MAX_UNSENT_BYTES};
 use crate::pursuit::Pursuit;
@@ -350,7 +350,7 @@ impl TcpSender {
         let (Some(connection), Some(active)) = (&self.connection, &mut self.course.active) else { return };
         if !connection.established {
             active.left = Some(0);
-            self.end_transfer(context, context.now);
+            self.complete(context, context.now);
             return;
         }
         let queued = connection.payload(connection.written).min(connection.socket.unacknowledged().unwrap_or(0));
@@ -365,36 +365,19 @@ impl TcpSender {
             let written = self.course.active.as_ref().is_some_and(|active| active.left == Some(0));
             if written && byte == (connection.written as u32).wrapping_sub(1) {
                 let at = context.plan_time(at);
-                self.end_transfer(context, at);
+                self.complete(context, at);
             }
         }
         Ok(())
     }
 
-    fn end_transfer(&mut self, context: &mut Context, at: Time) {
+    fn complete(&mut self, context: &mut Context, at: Time) {
         let info = self.info();
         let after = self.totals(info.as_ref());
         if let Some(info) = &info {
             context.telemetry.observe(at, self.flow, info, &after);
         }
-        let Some(keeps) = self.course.end(context, at, after) else { return };
-        if !keeps {
-            self.close();
-        }
-        self.take_next_job(context, at, at);
-    }
-
-    /// Continues after a transfer that ended at `ended`. After the last one, the flow ends at `at`.
-    fn take_next_job(&mut self, context: &mut Context, ended: Time, at: Time) {
-        if !self.course.choose_next(context, ended) {
-            self.close();
-            self.course.end_flow(context, at);
-        }
-    }
-
-    fn close(&mut self) {
-        self.course.base = self.totals(self.info().as_ref());
-        self.connection = None;
+        self.end_transfer(context, at, after);
     }
 
     /// Handles a failed connection. A path that loses all packets is a result; a missing receiver is an error.
@@ -415,7 +398,7 @@ impl TcpSender {
     fn give_up(&mut self, context: &mut Context) {
         let after = self.totals(self.info().as_ref());
         self.course.abandon(context, after);
-        self.close();
+        self.close(context);
         self.course.end_flow(context, context.now);
     }
 
@@ -441,6 +424,17 @@ impl TcpSender {
             sndbuf_limited_ns: info.sndbuf_limited_us * 1_000,
         };
         self.course.base + here
+    }
+}
+
+impl Transferring for TcpSender {
+    fn course(&mut self) -> &mut Course {
+        &mut self.course
+    }
+
+    fn close(&mut self, _: &Context) {
+        self.course.base = self.totals(self.info().as_ref());
+        self.connection = None;
     }
 }
 

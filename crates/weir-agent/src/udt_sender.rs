@@ -11,7 +11,7 @@ use weir_udt::{Control, Outgoing, Sender, Settings};
 use weir_units::{Histogram, Time};
 
 use crate::context::Context;
-use crate::course::Course;
+use crate::course::{Course, Transferring};
 use crate::datagram::IP_UDP_BYTES;
 use crate::error::AgentError;
 use crate::open;
@@ -220,7 +220,7 @@ impl UdtSender {
         self.transmit(context);
         let over = self.connection.as_ref().is_some_and(|it| it.sender.is_idle());
         if over && self.course.active.is_some() {
-            self.end_transfer(context);
+            self.complete(context);
         }
         let due = self.connection.as_ref().map_or(Time::MAX, |it| it.sender.due());
         if due < self.armed {
@@ -289,27 +289,9 @@ impl UdtSender {
         }
     }
 
-    fn end_transfer(&mut self, context: &mut Context) {
+    fn complete(&mut self, context: &mut Context) {
         let (at, after) = (context.now, self.totals());
-        let Some(keeps) = self.course.end(context, at, after) else { return };
-        if !keeps {
-            self.close();
-        }
-        self.take_next_job(context, at, at);
-    }
-
-    /// Continues after a transfer that ended at `ended`. After the last one, the flow ends at `at`.
-    fn take_next_job(&mut self, context: &mut Context, ended: Time, at: Time) {
-        if !self.course.choose_next(context, ended) {
-            self.close();
-            self.course.end_flow(context, at);
-        }
-    }
-
-    fn close(&mut self) {
-        self.totals = self.totals();
-        self.course.base = self.totals;
-        self.connection = None;
+        self.end_transfer(context, at, after);
     }
 
     fn totals(&self) -> Totals {
@@ -331,6 +313,18 @@ impl UdtSender {
             let (place, port) = (context.describe(self.flow), context.job.port(self.flow));
             context.fail(format!("{place}: UDT to port {port}: {error}; is the receiving agent running?"));
         }
+    }
+}
+
+impl Transferring for UdtSender {
+    fn course(&mut self) -> &mut Course {
+        &mut self.course
+    }
+
+    fn close(&mut self, _: &Context) {
+        self.totals = self.totals();
+        self.course.base = self.totals;
+        self.connection = None;
     }
 }
 
