@@ -20,6 +20,10 @@ from weir.methods.lab import _wire
 BERNOULLI = {"kind": "bernoulli", "p": 0.03}
 BURSTS = {"kind": "gilbert_elliott", "p": 0.01, "r": 0.2, "good": 0.001, "bad": 0.6}
 _DRAWS = 20_000
+_RETRANSMISSION = 2
+_BULK = "{name: a, between: pairs, kind: bulk, until: 3s}"
+_DATAGRAM = "{name: u, between: pairs, kind: cbr, rate: 320kbps, packet: 40B, start: 1ms, until: 1.5ms}"
+"""One small packet, which passes the bottleneck before a flow's first data."""
 
 _PROGRAM = """\
 #include <stdio.h>
@@ -119,6 +123,21 @@ def test_a_flow_with_random_losses_is_that_of_the_simulator(kernel: Kernel, tmp_
     lab, sim = (execute(method, made)[0].columns("flows") for method in ("lab", "sim"))
     assert lab["lost_packets"][0] == pytest.approx(sim["lost_packets"][0], rel=0.05)
     assert lab["delivered_bytes"][0] == pytest.approx(sim["delivered_bytes"][0], rel=0.03)
+
+
+def test_the_third_packet_of_the_handshake_takes_a_draw(kernel: Kernel, tmp_path: Path) -> None:
+    """The simulator sends none, so that it loses a later segment, unless a small datagram takes the draw instead."""
+    changes = ("transport.cc=reno", "topology.dumbbell.bottleneck.rate=100Mbps", "measure.acks=true")
+    first = {}
+    for name, others in {"alone": _BULK, "beside a datagram": f"{_BULK}, {_DATAGRAM}"}.items():
+        made = lossy(tmp_path, {"kind": "bernoulli", "p": 0.002}, *changes, f"workload=[{others}]")
+        for method in ("lab", "sim"):
+            table = execute(method, made)[0].columns("acks")
+            rows = zip(table["kind"], table["packet"], strict=True)
+            first[method, name] = next(packet for kind, packet in rows if kind == _RETRANSMISSION)
+    assert first["sim", "alone"] == first["lab", "alone"] + 1
+    assert first["sim", "beside a datagram"] == first["lab", "alone"]
+    assert first["lab", "beside a datagram"] == first["lab", "alone"] - 1
 
 
 def test_of_a_train_the_same_packets_are_lost(kernel: Kernel, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Resu
         capture: options.capture.as_ref().map(|path| Capture::create(path, &job)).transpose()?,
         trace: options.trace.as_ref().map(|paths| Trace::create(paths, job.plan.clone())).transpose()?,
     };
-    let network = Network::new(&job, directory, options.network);
+    let network = Network::new(&without_changes(&job), directory, options.network);
     let (inbox, reporter) = (Inbox::new(input)?, Reporter::new(io::stdout())?);
     process::disable_timer_slack();
     if options.real_time {
@@ -95,6 +95,13 @@ fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Resu
         // The parent is gone.
         End::Abandoned => Ok(()),
     }
+}
+
+/// The job as it is before the run. Its changes begin with the run, when the network starts anew.
+fn without_changes(job: &Job) -> Job {
+    let mut before = job.clone();
+    before.plan.changes.clear();
+    before
 }
 
 /// Schedules this thread before ordinary ones, by deadline if permitted.
