@@ -97,6 +97,15 @@ def test_a_fair_queue_is_told_to_pace_only_at_a_maximum_rate() -> None:
     assert paced.endswith("pacing maxrate 5000000bit ce_threshold 1000us")
 
 
+def test_the_thresholds_of_red_are_told_in_the_bytes_that_the_kernel_counts() -> None:
+    """Ten full packets stay ten: of 1538 bytes on the wire, of 1500 bytes of IP."""
+    one = link(WRITTEN["red"])
+    words = {on_wire: queues.of(one.queue).arguments(one, on_wire=on_wire).split() for on_wire in (True, False)}
+    told = {on_wire: dict(zip(found[1::2], found[2::2], strict=False)) for on_wire, found in words.items()}
+    assert [told[True][name] for name in ("limit", "min", "max")] == ["153800", "15380", "46140"]
+    assert [told[False][name] for name in ("limit", "min", "max")] == ["150000", "15000", "45000"]
+
+
 def test_a_fair_queue_of_linux_has_a_power_of_two_of_buckets() -> None:
     assert queues.discipline("fq").obstacle(link("{fq: {buckets: 64}}")) is None
     why = queues.discipline("fq").obstacle(link("{fq: {buckets: 100}}"))

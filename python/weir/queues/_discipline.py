@@ -10,7 +10,7 @@ from weir.plan import Link, Mark, Members, Queue, queue_bytes, queue_packets, wi
 from weir.queues._declared import Key, elements
 from weir.queues._tokens import Inside, Tokens
 
-__all__ = ["Below", "Discipline", "Written", "ecn", "limits", "microseconds", "too_short"]
+__all__ = ["Below", "Discipline", "Written", "ecn", "limits", "microseconds", "told_bytes", "too_short"]
 
 _MIN_NS = 1000
 """``tc`` and the disciplines count microseconds."""
@@ -158,7 +158,12 @@ def limits(link: Link, *, on_wire: bool) -> tuple[int, int]:
     """Packets and bytes of the hard limit; one follows from the other by the largest packet."""
     wire = wire_bytes(link, link.mtu_bytes)
     size = queue_bytes(link.queue, wire) or wire
-    return queue_packets(link.queue, wire), size if on_wire else size * link.mtu_bytes // wire
+    return queue_packets(link.queue, wire), told_bytes(link, size, on_wire=on_wire)
+
+
+def told_bytes(link: Link, size: int, *, on_wire: bool) -> int:
+    """A size in bytes on the wire, in the bytes that the discipline counts: as many full packets."""
+    return size if on_wire else size * link.mtu_bytes // wire_bytes(link, link.mtu_bytes)
 
 
 def ecn(mark: Mark) -> str:

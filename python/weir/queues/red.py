@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.plan import Link, RedQueue
-from weir.queues._discipline import Discipline, Written, limits
+from weir.queues._discipline import Discipline, Written, limits, told_bytes
 
 __all__ = ["Red"]
 
@@ -28,7 +28,7 @@ class Red(Discipline):
 
     def obstacle(self, link: Link) -> str | None:
         queue = _queue(link)
-        if len(queue.curves) != 1 or queue.gentle or _kernel_burst(queue, link.mtu_bytes) is None:
+        if len(queue.curves) != 1 or queue.gentle or not _has_burst(link):
             return "RED in a form that the kernel lacks (several curves, gentle, or its weight)"
         first, last = queue.curves[0].dscp_from, queue.curves[0].dscp_to
         if first <= last and (first, last) != _ALL_CLASSES:  # an empty range is that of all others
@@ -39,11 +39,12 @@ class Red(Discipline):
         queue = _queue(link)
         _, size = limits(link, on_wire=on_wire)
         curve, mtu = queue.curves[0], link.mtu_bytes
+        least, most = (told_bytes(link, size, on_wire=on_wire) for size in (curve.min_bytes, curve.max_bytes))
         # Above the upper threshold the plan's RED drops (RFC 3168, section 7). Linux would mark without `harddrop`.
         mark = " ecn harddrop" if queue.mark == "ecn" else ""
         return (
-            f"red limit {size} min {curve.min_bytes} max {curve.max_bytes} avpkt {mtu} "
-            f"burst {_kernel_burst(queue, mtu)} probability {curve.max_p:g} bandwidth {link.rate_bps}bit{mark}"
+            f"red limit {size} min {least} max {most} avpkt {mtu} "
+            f"burst {_kernel_burst(queue, least, mtu)} probability {curve.max_p:g} bandwidth {link.rate_bps}bit{mark}"
         )
 
 
@@ -91,13 +92,23 @@ def _queue(link: Link) -> RedQueue:
     return link.queue
 
 
-def _kernel_burst(queue: RedQueue, mtu: int) -> int | None:
-    """The kernel's parameter for the weight of the average, a power of two there; ``None`` if none is near."""
+def _has_burst(link: Link) -> bool:
+    """Whether the kernel has the weight of the average, whatever bytes it counts."""
+    queue = _queue(link)
+    told = (told_bytes(link, queue.curves[0].min_bytes, on_wire=on_wire) for on_wire in (False, True))
+    return all(_kernel_burst(queue, least, link.mtu_bytes) is not None for least in told)
+
+
+def _kernel_burst(queue: RedQueue, least: int, mtu: int) -> int | None:
+    """The kernel's parameter for the weight of the average, a power of two there; ``None`` if none is near.
+
+    ``least`` is the lower threshold in the bytes that the kernel counts.
+    """
     exponent = -math.log2(queue.weight)
     near = round(exponent)
     if not 1 <= near <= 24 or abs(exponent - near) > 0.15:
         return None
-    return _burst(queue.curves[0].min_bytes, mtu, near)
+    return _burst(least, mtu, near)
 
 
 def _burst(least: int, mtu: int, exponent: int) -> int | None:
