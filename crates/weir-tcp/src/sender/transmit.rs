@@ -10,6 +10,8 @@ use crate::packet::{Segment, timestamp};
 const PACING_RATIO_SLOW_START: u64 = 200;
 const PACING_RATIO_AVOIDANCE: u64 = 120;
 const MAX_QUANTUM_BYTES: u64 = 65_536;
+/// `net.ipv4.tcp_min_tso_segs`.
+const LEAST_TRAIN_SEGMENTS: u32 = 2;
 /// Pacing begins with this segment, so that an initial window is sent at once.
 const UNPACED_SEGMENTS: u64 = 10;
 
@@ -24,10 +26,12 @@ impl Sender {
         (self.cc.sock.pacing_rate >> 10).clamp(u64::from(2 * (self.mss + 256)), 4 << 20)
     }
 
-    /// Size of a segmentation-offload train at the present rate, bytes: the least worth a wake-up.
+    /// Size of a segmentation-offload train at the present rate, bytes: a millisecond, at least two segments or what the
+    /// congestion control says (`min_tso_segs`).
     #[inline]
-    pub fn quantum_bytes(&self) -> u64 {
-        (self.cc.sock.pacing_rate >> 10).clamp(2 * u64::from(self.mss), MAX_QUANTUM_BYTES)
+    pub fn quantum_bytes(&mut self) -> u64 {
+        let least = self.cc.min_tso_segs().unwrap_or(LEAST_TRAIN_SEGMENTS).max(1);
+        (self.cc.sock.pacing_rate >> 10).max(u64::from(least) * u64::from(self.mss)).min(MAX_QUANTUM_BYTES)
     }
 
     /// The next packet to transmit now; the driver calls until it gets none.
