@@ -9,6 +9,7 @@
 //! agent share. The crate of the elements defines their parameters.
 
 mod flow;
+mod host;
 mod link;
 mod methods;
 mod pages;
@@ -21,6 +22,7 @@ pub use flow::{
     Quic, RateStep, Ready, Report, Role, SCTP_CONTROLS, Sender, Source, Stack, Tcp, Tfrc, Transfer, Transport,
     UDT_HEADERS, Udp, Udt, VARIABLES,
 };
+pub use host::{Capacity, Disk, HostMemory, PacketWork, Processor};
 pub use link::{Change, ChangeKind, Link};
 pub use methods::{EmulLinks, EmulOffload, EmulOptions, LabLinks, LabOptions, Methods, Offload};
 pub use rates::Rates;
@@ -74,6 +76,9 @@ pub struct Node {
     /// A router that holds packets in a memory until an arbiter forwards them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<Switch>,
+    /// What a host's components can do; none: they take no time. Only for the simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
 }
 
 /// The kind of a node.

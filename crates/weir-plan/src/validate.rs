@@ -60,6 +60,7 @@ impl Plan {
         for (i, flow) in self.flows.iter().enumerate() {
             self.validate_flow(i, flow)?;
         }
+        crate::host::validate(self)?;
         crate::pages::validate(&self.flows)?;
         if let Some(trace) = &self.measure.trace {
             let traced = |i: usize| trace.flows.is_empty() || trace.flows.contains(&(i as u32));

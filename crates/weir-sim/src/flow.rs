@@ -32,6 +32,8 @@ pub(crate) struct Flow {
     pub work_due: Time,
     /// Whether the first link is evented, so that departures are not known at arrival.
     pub first_evented: bool,
+    /// Whether its data take time at their host, so that they come to the first link later.
+    pub held: bool,
     pub dscp: u8,
     pub connection: Option<Box<Connection>>,
     pub connection_number: u8,
@@ -77,6 +79,7 @@ impl Flow {
             reverse_start: starts.1,
             first_link: plan.path[0] as usize,
             first_evented: false,
+            held: false,
             processing: None,
             work: None,
             work_due: Time::MAX,

@@ -15,6 +15,7 @@ mod connection;
 mod error;
 mod flow;
 mod headers;
+mod hosts;
 mod local_queue;
 mod packet;
 mod processing;

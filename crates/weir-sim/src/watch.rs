@@ -32,14 +32,15 @@ struct Delays {
 }
 
 impl Watch {
-    /// What a plan with these flows needs; none if it needs nothing.
-    pub fn of(plan: &Plan, flows: &[Flow]) -> Option<Watch> {
+    /// What a plan with these flows needs; none if it needs nothing. With `hosts` that take time for packets there is one
+    /// that observes nothing: their packets are looked at one by one, too.
+    pub fn of(plan: &Plan, flows: &[Flow], hosts: bool) -> Option<Watch> {
         let interval_ns = plan.measure.delay_ns;
         let delays = (interval_ns > 0)
             .then(|| Delays { stats: DelayStats::new(plan.flows.len(), interval_ns), sent: Slab::default() });
         let (tracer, acks, headers) = (Tracer::from_plan(plan), AckLog::from_plan(plan), Headers::of(plan, flows));
         let observed = delays.is_some() || tracer.is_some() || acks.is_some();
-        (observed || headers.is_some()).then_some(Watch { headers, delays, tracer, acks })
+        (observed || hosts || headers.is_some()).then_some(Watch { headers, delays, tracer, acks })
     }
 
     /// A host sends a packet into its first link; returns the packet with its identity.

@@ -370,7 +370,13 @@ def switch_of(plan: Plan) -> str | None:
 
 
 def refuse_other_stacks(plan: Plan) -> None:
-    """Raises WiringError if a flow asks for a TCP that no kernel of today has."""
+    """Raises WiringError if a flow asks for a TCP that no kernel of today has, or a host for other components."""
+    limited = next((node.name for node in plan.nodes if node.capacity is not None), None)
+    if limited is not None:
+        raise WiringError(
+            f"host `{limited}`: disk, processor, memory and bus of a real machine are its own; weir has the `hosts` of "
+            "a scenario in the simulator only (`sim`)"
+        )
     old = [flow.name for flow, tcp in tcp_flows(plan) if tcp.stack != "linux"]
     if old:
         few = ", ".join(old[:3]) + (", ..." if len(old) > 3 else "")

@@ -15,6 +15,7 @@ __all__ = [
     "BernoulliLoss",
     "BulkSource",
     "BurstyArbiter",
+    "Capacity",
     "CbrSource",
     "Change",
     "ChangeKind",
@@ -24,6 +25,7 @@ __all__ = [
     "DccpTransport",
     "Delay",
     "DelayChange",
+    "Disk",
     "DroptailQueue",
     "DrrClass",
     "DrrQueue",
@@ -43,6 +45,7 @@ __all__ = [
     "FqQueue",
     "GilbertElliottLoss",
     "Hold",
+    "HostMemory",
     "HtbClass",
     "HtbQueue",
     "IslipArbiter",
@@ -65,6 +68,7 @@ __all__ = [
     "NodeKind",
     "Offload",
     "OutputReady",
+    "PacketWork",
     "ParetoHold",
     "PartitionedMemory",
     "Pause",
@@ -76,6 +80,7 @@ __all__ = [
     "PortReady",
     "PrioClass",
     "PrioQueue",
+    "Processor",
     "Queue",
     "QuicTransport",
     "QuickstartQueue",
@@ -234,6 +239,59 @@ class BurstyArbiter(Struct, frozen=True, kw_only=True, tag_field="kind", tag="bu
 
 Arbiter: TypeAlias = FifoArbiter | RoundRobinArbiter | WeightedArbiter | IslipArbiter | PimArbiter | BurstyArbiter
 """The choice among packets that wait for an output port."""
+
+
+class Disk(Struct, frozen=True, kw_only=True):
+    """The disks of a host."""
+
+    read_bps: UInt64
+    """Rate of reading, for senders. 0: data come from memory."""
+    write_bps: UInt64
+    """Rate of writing, for receivers. 0: data stay in memory."""
+
+
+class HostMemory(Struct, frozen=True, kw_only=True):
+    """The memory of a host."""
+
+    passes: UInt32
+    """How often a data packet passes it."""
+    rate_bps: UInt64
+    """Its rate, reads and writes together."""
+
+
+class PacketWork(Struct, frozen=True, kw_only=True):
+    """The work of a core for a data packet."""
+
+    copy_bps: UInt64
+    """Rate of copying its payload. 0: copies take no time."""
+    packet_ns: UInt64
+    """Time for a packet of any size."""
+
+
+class Processor(Struct, frozen=True, kw_only=True):
+    """The processor of a host. All packets of a process pass one core."""
+
+    ack_ns: UInt64
+    """Time of a core for each acknowledgement that arrives."""
+    cores: UInt32
+    """Number of cores. Process number n of a host runs on core n modulo this."""
+    receive: PacketWork
+    """The work for each data packet that a process receives, its acknowledgement included."""
+    send: PacketWork
+    """The work for each data packet that a process sends."""
+
+
+class Capacity(Struct, frozen=True, kw_only=True):
+    """The capacities of a host. What is missing takes no time."""
+
+    bus_bps: UInt64 = 0
+    """Rate of the bus between memory and card, both directions together. 0: no limit."""
+    disk: Disk | None = None
+    """The disks: data come from them and go to them."""
+    memory: HostMemory | None = None
+    """The memory."""
+    processor: Processor | None = None
+    """The processor."""
 
 
 class FixedDelay(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fixed"):
@@ -1339,6 +1397,8 @@ class Switch(Struct, frozen=True, kw_only=True):
 class Node(Struct, frozen=True, kw_only=True):
     """A node of the topology."""
 
+    capacity: Capacity | None = None
+    """What a host's components can do; none: they take no time. Only for the simulator."""
     kind: NodeKind
     """Whether flows may start or end here."""
     name: str

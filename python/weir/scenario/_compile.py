@@ -15,6 +15,7 @@ from ._changes import changes_plan
 from ._class_members import assign_members
 from ._distribution import draw
 from ._flows import Group, groups_of
+from ._hosts import capacities, refuse_other_transports
 from ._lang_scenario import Acks, Body, Instant, Trace
 from ._native import UNTRACED
 from ._network import Link, Network
@@ -58,12 +59,13 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         net.switches[number] = completed(switch, context.folder, log)
     with suppress(Invalid):
         links = list(gather(partial(link.plan, net.rtt, log) for link in net.links))
-        nodes = _nodes(net, log)
+        nodes = _nodes(body, net, log)
     groups = groups_of(body, net, context.seed, context.folder, log)
     if log.failed:
         raise Invalid
     end = _end(body, groups, log)
     flows = _flows(groups, end, body, log)
+    refuse_other_transports(nodes, flows, body.at("hosts"), log)
     set_transmit_queues(groups, net, links, log)
     assign_members(net, links, flows, log)
     plan = {
@@ -86,10 +88,12 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
     return plan
 
 
-def _nodes(net: Network, log: Log) -> list[dict[str, Any]]:
+def _nodes(body: Body, net: Network, log: Log) -> list[dict[str, Any]]:
     nodes: list[dict[str, Any]] = [{"name": name, "kind": "host" if host else "router"} for name, host in net.nodes]
     for number, switch in gather([partial(_switch, net, number, log) for number in net.switches]):
         nodes[number]["switch"] = switch
+    for number, capacity in capacities(body.hosts, net, log).items():
+        nodes[number]["capacity"] = capacity
     return nodes
 
 

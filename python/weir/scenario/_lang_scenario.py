@@ -18,6 +18,7 @@ from weir.language.units import Amount
 
 from ._declared import QUEUE_SIZE, SHARE
 from ._lang_commands import WORKLOAD
+from ._lang_hosts import HOSTS, HostSpec
 from ._lang_links import LOSS, Jitter, Reorder
 from ._lang_methods import Methods
 from ._lang_network import TOPOLOGY
@@ -234,6 +235,9 @@ class Body(Spec):
     """The part of a scenario that is compiled for each cell of the sweep."""
 
     topology: Spec = key(TOPOLOGY, "The network.")
+    hosts: dict[str, HostSpec] | None = key(
+        HOSTS, "What the components of hosts can do, by name; `src` are `src0`, `src1` and so on.", default=None
+    )
     transport: Transport = key(Struct(Transport), "TCP settings of all workload entries.", default=Transport())
     workload: tuple[Workload, ...] = key(ListOf(WORKLOAD, 1, 1_000), "The traffic: who sends what to whom, and when.")
     changes: tuple[Change, ...] = key(ListOf(Struct(Change), 0, 10_000), "Changes of links during the run.", default=())

@@ -41,7 +41,9 @@ pub fn wire(rate_bps: u64, delay_ns: u64) -> Plan {
         title: "wire".into(),
         seed: 7,
         end_ns: 1000 * S,
-        nodes: ["a", "b"].map(|name| Node { name: name.into(), kind: NodeKind::Host, switch: None }).into(),
+        nodes: ["a", "b"]
+            .map(|name| Node { name: name.into(), kind: NodeKind::Host, switch: None, capacity: None })
+            .into(),
         links: vec![link("forth", 0, 1, rate_bps, delay_ns), link("back", 1, 0, rate_bps, delay_ns)],
         flows: vec![Flow {
             name: "f".into(),

@@ -16,7 +16,7 @@ use crate::common::*;
 /// Two pairs of hosts, odd rates and delays so that nothing happens at one instant by chance.
 fn dumbbell(queue: Queue, loss: Option<Loss>, delay: Delay, ecn: bool) -> Plan {
     let mut plan = wire(1, 1);
-    let node = |name: &str, kind| Node { name: name.into(), kind, switch: None };
+    let node = |name: &str, kind| Node { name: name.into(), kind, switch: None, capacity: None };
     plan.nodes = vec![
         node("left", NodeKind::Router),
         node("right", NodeKind::Router),

@@ -14,7 +14,7 @@ use crate::simulator::compare;
 /// Three hosts at 100 Mb/s around a switch; link `2 h` leads from host `h` to the switch, the next one back.
 fn star(switch: Switch) -> Plan {
     let mut plan = wire(1, 1);
-    let node = |name: &str, kind, switch| Node { name: name.into(), kind, switch };
+    let node = |name: &str, kind, switch| Node { name: name.into(), kind, switch, capacity: None };
     plan.nodes = vec![node("s", NodeKind::Router, Some(switch))];
     plan.nodes.extend(["h0", "h1", "h2"].map(|name| node(name, NodeKind::Host, None)));
     plan.links.clear();

@@ -9,6 +9,7 @@ use super::sending::Sending;
 use crate::application::Application;
 use crate::connection::Connection;
 use crate::flow::Flow;
+use crate::hosts::Way;
 use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, PUSH, Packet, RESENT, UDP_HEADERS, unwrap};
 
 /// Bytes of a SYN or SYN-ACK with its options.
@@ -19,7 +20,25 @@ impl Simulation {
     #[inline(always)]
     pub(super) fn deliver(&mut self, packet: Packet) {
         self.gone += 1;
-        let packet = if self.watch.is_some() { self.taken(packet) } else { packet };
+        if self.watch.is_some() {
+            return self.deliver_watched(packet);
+        }
+        self.receive(packet);
+    }
+
+    /// Delivers a packet that was observed, or that takes time at its host.
+    #[cold]
+    fn deliver_watched(&mut self, packet: Packet) {
+        let packet = self.taken(packet);
+        match self.hosts.begin(packet, Way::In) {
+            Some(job) => self.pass_host(job),
+            None => self.receive(packet),
+        }
+    }
+
+    /// The transport of a host receives a packet.
+    #[inline(always)]
+    pub(super) fn receive(&mut self, packet: Packet) {
         match packet.kind() {
             Kind::Data => self.deliver_data(packet),
             Kind::Ack => self.deliver_ack(packet),
@@ -31,7 +50,6 @@ impl Simulation {
     }
 
     /// A packet at the end of its route without what was kept beside it; its sender gets explicit feedback.
-    #[cold]
     fn taken(&mut self, packet: Packet) -> Packet {
         let Some(watch) = &mut self.watch else { return packet };
         let (packet, feedback) = watch.received(self.now, packet);
@@ -249,7 +267,7 @@ impl Simulation {
         if let Some(watch) = &mut self.watch {
             watch.segment(self.now, index, flow.connection_number, &segment, &connection.sender);
         }
-        if flow.local_limited && flow.first_evented {
+        if flow.local_limited && flow.first_evented && !flow.held {
             self.flows[index].local.wait(bytes);
         }
         let departure = self.inject(packet);

@@ -6,6 +6,7 @@ use weir_units::Time;
 
 use super::Simulation;
 use super::slots::CHANGES;
+use crate::hosts::Way;
 use crate::packet::{Kind, Packet};
 
 /// The parts of a simulation that move packets.
@@ -63,17 +64,43 @@ impl Wires<'_> {
 }
 
 impl Simulation {
-    /// Puts a packet on the first link of its route; returns its departure, if known.
+    /// Sends a packet: to the first link of its route, or first through the components of its host. Returns its departure
+    /// from that link, if known.
     #[inline]
     pub(super) fn inject(&mut self, packet: Packet) -> Option<Time> {
+        let packet = match &self.watch {
+            None => packet,
+            Some(_) => self.prepared(packet)?,
+        };
+        self.launch(packet)
+    }
+
+    /// A packet for the first link with what is kept beside it; none if it takes time at its host.
+    #[cold]
+    fn prepared(&mut self, packet: Packet) -> Option<Packet> {
+        if let Some(job) = self.hosts.begin(packet, Way::Out) {
+            self.pass_host(job);
+            return None;
+        }
+        Some(self.observed(packet))
+    }
+
+    /// A packet for the first link with what is kept beside it.
+    pub(super) fn observed(&mut self, packet: Packet) -> Packet {
+        let (Some(watch), Stop::Link(first) | Stop::Fused(first)) = (&mut self.watch, self.routes.stop(packet.place()))
+        else {
+            return packet;
+        };
+        watch.sent(self.now.max(self.host_until[first as usize]), packet, &self.sacks)
+    }
+
+    /// Puts a packet on the first link of its route; returns its departure, if known.
+    #[inline]
+    pub(super) fn launch(&mut self, packet: Packet) -> Option<Time> {
         self.statistics.packets += 1;
         let (Stop::Link(first) | Stop::Fused(first)) = self.routes.stop(packet.place()) else { return None };
         let at = self.now.max(self.host_until[first as usize]);
         self.statistics.unsent += u64::from(at > self.end);
-        let packet = match &mut self.watch {
-            None => packet,
-            Some(watch) => watch.sent(at, packet, &self.sacks),
-        };
         self.enter(first, packet, at)
     }
 

@@ -9,6 +9,7 @@ mod busy_hosts;
 mod endpoints;
 mod ends;
 mod fetching;
+mod hosts;
 mod links;
 mod lookahead;
 mod nodes;
@@ -30,6 +31,7 @@ use weir_units::Time;
 use crate::application::Application;
 use crate::error::SimError;
 use crate::flow::Flow;
+use crate::hosts::Hosts;
 use crate::packet::Packet;
 use crate::sack_work::{BusyHost, SackWork};
 use crate::sacks::Sacks;
@@ -104,6 +106,8 @@ pub struct Simulation {
     host_until: Vec<Time>,
     /// Sending hosts that take time for selective acknowledgements.
     busy_hosts: Vec<BusyHost>,
+    /// Components of hosts that take time for packets. With any, there is a [`Watch`].
+    hosts: Hosts,
     lost: Vec<Packet>,
     /// Packets of one route between links that are fused (see [`trains`]); none between events.
     train: Vec<(Time, Packet)>,
@@ -134,7 +138,8 @@ impl Simulation {
     }
 
     fn assemble(plan: &Plan, options: Options, parts: Parts) -> Result<Simulation, SimError> {
-        let slots = Slots::new(plan, parts.nodes.len() as u32);
+        let hosts = Hosts::of(plan);
+        let slots = Slots::new(plan, parts.nodes.len() as u32, hosts.components());
         prepare::check_limits(plan, slots)?;
         let Parts { mut links, nodes } = parts;
         for (link, given) in links.iter_mut().zip(&plan.links) {
@@ -144,8 +149,8 @@ impl Simulation {
             mark_fused(plan, &mut links);
         }
         let routes = Routes::new(plan, &links);
-        let flows = prepare::flows(plan, &routes, &links)?;
-        let watch = Watch::of(plan, &flows).map(Box::new);
+        let flows = prepare::flows(plan, &routes, &links, &hosts)?;
+        let watch = Watch::of(plan, &flows, !hosts.is_empty()).map(Box::new);
         let busy_hosts = SackWork::hosts(plan);
         // The ends of a flow over UDT tell each other more than their packets hold.
         let told = flows.iter().any(|flow| matches!(flow.application, Application::Udt(_)));
@@ -167,6 +172,7 @@ impl Simulation {
             sacks: Sacks::default(),
             host_until: vec![Time::ZERO; plan.links.len()],
             busy_hosts,
+            hosts,
             lost: Vec::new(),
             train: Vec::new(),
             next_change: 0,
@@ -305,10 +311,12 @@ impl Simulation {
             self.telemetry.sample_tcp(self.now, &self.flows);
             self.count_in_flight();
             self.calendar.set(slot, Time(self.now.0 + self.plan.measure.tcp_ns));
-        } else {
+        } else if slot == slots.goodput_tick {
             self.telemetry.sample_goodput(self.now, &mut self.flows);
             self.count_in_flight();
             self.calendar.set(slot, Time(self.now.0 + self.plan.measure.goodput_ns));
+        } else {
+            self.on_component_due(slot - slots.components);
         }
     }
 }

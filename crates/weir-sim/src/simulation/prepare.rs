@@ -14,6 +14,7 @@ use super::slots::Slots;
 use crate::application::Application;
 use crate::error::SimError;
 use crate::flow::Flow;
+use crate::hosts::Hosts;
 use crate::packet::{MAX_FLOWS, Packet, UDP_HEADERS};
 use crate::processing::Processing;
 use crate::sack_work::SackWork;
@@ -62,7 +63,12 @@ fn stateful(plan: &Plan, number: u32, node: &weir_plan::Node) -> Option<Box<dyn 
 }
 
 /// The flows of a plan before their start.
-pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Result<Vec<Flow>, SimError> {
+pub(super) fn flows(
+    plan: &Plan,
+    routes: &Routes,
+    links: &[Link<Packet>],
+    hosts: &Hosts,
+) -> Result<Vec<Flow>, SimError> {
     let work = SackWork::of(plan);
     let mut known: BTreeMap<&str, Algorithm> = BTreeMap::new();
     let mut flows = Vec::with_capacity(plan.flows.len());
@@ -89,6 +95,7 @@ pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Res
         made.first_evented = links[made.first_link].is_evented();
         made.processing = Processing::of(plan, links, index);
         made.work = work[index];
+        made.held = hosts.holds_data(index);
         flows.push(made);
     }
     Ok(flows)

@@ -7,6 +7,7 @@ use weir_units::Time;
 use super::trains::{TRAIN, surely_pass};
 use super::{Simulation, Statistics};
 use crate::connection::Connection;
+use crate::hosts::Hosts;
 use crate::local_queue::LocalQueue;
 use crate::packet::{ECT, Kind, Packet};
 
@@ -36,16 +37,33 @@ pub(super) struct Sending<'a> {
 }
 
 impl<'a> Sending<'a> {
-    /// The sender of flow `index`; none without a connection.
+    /// The sender of flow `index`; none without a connection, or while its process waits for its host.
     #[inline]
     pub fn of(simulation: &'a mut Simulation, index: usize) -> Option<Sending<'a>> {
-        let Simulation { end, slots, calendar, routes, links, flows, host_until, statistics, watch, train, .. } =
-            simulation;
+        let Simulation {
+            now,
+            end,
+            slots,
+            calendar,
+            routes,
+            links,
+            flows,
+            hosts,
+            host_until,
+            statistics,
+            watch,
+            train,
+            ..
+        } = simulation;
         let flow = &mut flows[index];
         let connection = flow.connection.as_mut()?;
         let (link, place) = (flow.first_link, flow.forward_start);
         let fused = routes.fused(place + 1).is_some();
-        let trains = watch.is_none() && (!fused || surely_pass(links, routes, place, connection.full_bytes));
+        let trains = match watch {
+            None => !fused || surely_pass(links, routes, place, connection.full_bytes),
+            Some(_) if waits_for_host(hosts, index, connection, *now) => return None,
+            Some(_) => false,
+        };
         let segment = Packet::new(Kind::Data, index, place, connection.full_bytes, flow.connection_number, flow.dscp);
         Some(Sending {
             segment: segment.flagged(ECT, connection.ecn).with_ect_1(connection.ect_1),
@@ -161,4 +179,14 @@ impl<'a> Sending<'a> {
         }
         fills_window
     }
+}
+
+/// Whether the process of a flow waits until its host has sent earlier packets.
+#[cold]
+fn waits_for_host(hosts: &Hosts, index: usize, connection: &mut Connection, now: Time) -> bool {
+    let waits = hosts.is_full(index);
+    if waits {
+        connection.sender.transmit_blocked(now);
+    }
+    waits
 }

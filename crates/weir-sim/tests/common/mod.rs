@@ -63,7 +63,7 @@ pub fn link(name: &str, from: u32, to: u32, rate_bps: u64, delay_ns: u64, queue:
 /// A dumbbell: `pairs` sources and sinks, symmetric, all of the delay on the bottleneck. Link 0 is the bottleneck, link 1
 /// its reverse; then per pair: source to left, right to sink, sink to right, left to source.
 pub fn dumbbell(pairs: u32, access_bps: u64, bottleneck_bps: u64, rtt_ns: u64, queue: Queue, end_ns: u64) -> Plan {
-    let node = |name: String, kind| Node { name, kind, switch: None };
+    let node = |name: String, kind| Node { name, kind, switch: None, capacity: None };
     let mut nodes = vec![node("left".into(), NodeKind::Router), node("right".into(), NodeKind::Router)];
     let big = || droptail(None, Some(1 << 20));
     let mut links = vec![
@@ -133,8 +133,10 @@ pub fn add_flow(plan: &mut Plan, pair: u32, start_ns: u64, tcp: Tcp, source: Sou
 /// Two hosts and a link each way: link 0 carries data and has the queue, link 1 the acknowledgements at the same rate.
 pub fn wire(rate_bps: u64, delay_ns: u64, queue: Queue, end_ns: u64) -> Plan {
     let mut plan = dumbbell(0, 1, 1, 0, droptail(None, Some(1)), end_ns);
-    plan.nodes =
-        ["a", "b"].into_iter().map(|name| Node { name: name.into(), kind: NodeKind::Host, switch: None }).collect();
+    plan.nodes = ["a", "b"]
+        .into_iter()
+        .map(|name| Node { name: name.into(), kind: NodeKind::Host, switch: None, capacity: None })
+        .collect();
     plan.links = vec![
         link("forth", 0, 1, rate_bps, delay_ns, queue),
         link("back", 1, 0, rate_bps, delay_ns, droptail(None, Some(1 << 20))),

@@ -18,6 +18,7 @@ mod controls;
 mod delays;
 mod determinism;
 mod explicit;
+mod hosts;
 mod inside;
 mod kinds;
 mod lookahead;

@@ -339,7 +339,7 @@ pub fn plan(menu: Menu) -> impl Strategy<Value = Plan> {
 
 /// Links: `2 i` from router `i` to `i + 1`, `2 i + 1` back; then per host one up and one down.
 fn network(routers: usize, hosts: &[(usize, bool)], recipes: &[Link]) -> Plan {
-    let node = |name: String, kind| Node { name, kind, switch: None };
+    let node = |name: String, kind| Node { name, kind, switch: None, capacity: None };
     let mut nodes: Vec<Node> = (0..routers).map(|i| node(format!("r{i}"), NodeKind::Router)).collect();
     nodes.extend((0..hosts.len()).map(|i| node(format!("h{i}"), NodeKind::Host)));
     let mut ends = Vec::new();
