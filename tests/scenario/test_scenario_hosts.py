@@ -15,6 +15,7 @@ _TEXT = """
 title: t
 topology: {{dumbbell: {{pairs: 11, access: {{rate: 1Gbps}}, bottleneck: {{rate: 1Gbps, queue: 1MB}}, rtt: 10ms}}}}
 hosts: {hosts}
+transport: {{cc: reno}}
 workload: [{{name: f, {kind}, between: pairs, until: 1s}}]
 """
 
@@ -75,9 +76,7 @@ def test_a_problem_says_what_was_expected(hosts: str, problem: str) -> None:
 
 
 def test_only_tcp_waits_for_components() -> None:
-    with pytest.raises(
-        ScenarioError, match=r"flow `f\[0\]` is not over TCP, and the components of host `src0`"
-    ):
+    with pytest.raises(ScenarioError, match=r"flow `f\[0\]` is not over TCP, and the components of host `src0`"):
         plan("{src: {bus: 1Gbps}}", "kind: cbr, rate: 1Mbps")
 
 
