@@ -65,7 +65,7 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         raise Invalid
     end = _end(body, groups, log)
     flows = _flows(groups, end, body, log)
-    refuse_other_transports(nodes, flows, body.at("hosts"), log)
+    refuse_other_transports(body.hosts, nodes, flows, log)
     set_transmit_queues(groups, net, links, log)
     assign_members(net, links, flows, log)
     plan = {

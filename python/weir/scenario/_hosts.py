@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from weir.language.problem import Log, Mark, choose
+from weir.language.problem import Log, choose
 from weir.language.spec import Spec
 
 from ._lang_hosts import HostSpec, Work
@@ -27,9 +27,8 @@ def capacities(hosts: Mapping[str, HostSpec] | None, net: Network, log: Log) -> 
     found = dict[int, dict[str, Any]]()
     used = set[str]()
     for name, number in names.items():
-        series = name.rstrip("0123456789")
-        word = name if name in given else series
-        used |= {name, series}
+        word = _word(name, given)
+        used |= {name, name.rstrip("0123456789")}
         if word in given:
             found[number] = _capacity(given[word])
     for word, spec in given.items():
@@ -41,15 +40,25 @@ def capacities(hosts: Mapping[str, HostSpec] | None, net: Network, log: Log) -> 
 
 
 def refuse_other_transports(
-    nodes: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, Any]], mark: Mark, log: Log
+    hosts: Mapping[str, HostSpec] | None,
+    nodes: Sequence[Mapping[str, Any]],
+    flows: Sequence[Mapping[str, Any]],
+    log: Log,
 ) -> None:
-    """Logs an error at ``mark`` if a flow of a host with a capacity is not over TCP."""
+    """Logs an error if a flow of a host with a capacity is not over TCP."""
+    given = hosts or {}
     for flow in flows:
         limited = [nodes[end]["name"] for end in (flow["from"], flow["to"]) if "capacity" in nodes[end]]
         if limited and flow["transport"]["protocol"] != "tcp":
             text = f"flow `{flow['name']}` is not over TCP, and the components of host `{limited[0]}` take time"
-            log.error(mark, f"{text}; expected TCP, whose windows close while packets wait")
+            spec = given[_word(limited[0], given)]
+            log.error(spec.mark, f"{text}; expected TCP, whose windows close while packets wait")
             return
+
+
+def _word(name: str, given: Mapping[str, HostSpec]) -> str:
+    """The key that may be about a host: its name, or its name without the number."""
+    return name if name in given else name.rstrip("0123456789")
 
 
 def _capacity(spec: HostSpec) -> dict[str, Any]:
