@@ -9,11 +9,12 @@ import numpy as np
 
 from weir._errors import MethodError, UnavailableError
 from weir.study.switches._between import BetweenRig
-from weir.study.switches._compare import Behaviour, Tell, behaviour
+from weir.study.switches._compare import BURSTS, PAIRS, Behaviour, Tell, behaviour
 from weir.study.switches._fit import Fitted, fit, window_ns
 from weir.study.switches._isolines import error_of
 from weir.study.switches._model import ModelRig
 from weir.study.switches._rig import Rig
+from weir.study.switches._steps import Phase, Steps, phases
 from weir.study.switches._tcp import Tcp, tcp_between, tcp_of
 from weir.study.switches._yaml import flow_text, switch_words
 
@@ -52,12 +53,22 @@ def characterise(
         seed: Of the fitted model's random choices.
         points: Rates of either input for the isolines.
         with_tcp: Whether TCP flows pass both, too: of this kernel where the switch is real.
-        tell: Gets the next step.
+        tell: Gets the next step, with its number and an estimate of the time left.
     """
+
+    def planned(window: float | None) -> list[Phase]:
+        """All phases; how long a trial lasts depends on the switch."""
+        counts = {"pairs": len(PAIRS), "bursts": len(BURSTS)}
+        return phases(rig, points, simulated=isinstance(rig, ModelRig), with_tcp=with_tcp, window_ns=window, **counts)
+
     begin = time.monotonic()
-    fitted = fit(rig, tell)
+    step = Steps(tell, planned(None))
+    fitted = fit(rig, step)
     span = window_ns(fitted)
-    measured = behaviour(rig, span, points, tell)
+    step.plan(planned(span)[1:])
+    step.next_phase()
+    measured = behaviour(rig, span, points, step)
+    step.next_phase()
     model_rig = ModelRig(
         flow_text(switch_words(fitted)),
         seed=seed,
@@ -65,14 +76,16 @@ def characterise(
         rate_bps=rig.rate_bps,
         overhead_bytes=rig.overhead_bytes,
     )
-    model = behaviour(model_rig, span, points, lambda text: tell(f"fitted model: {text}"))
+    model = behaviour(model_rig, span, points, lambda text: step(f"fitted model: {text}"))
+    step.next_phase()
     no_tcp = ""
     if with_tcp:
         try:
-            flows, stack = _tcp(rig, tell)
+            flows, stack = _tcp(rig, step)
+            step.next_phase()
             measured = replace(measured, tcp=flows)
             controls = list(dict.fromkeys(one.control for one in flows))
-            passed = tcp_of(model_rig, lambda text: tell(f"fitted model: {text}"), stack, controls)
+            passed = tcp_of(model_rig, lambda text: step(f"fitted model: {text}"), stack, controls)
             model = replace(model, tcp=passed)
         except (MethodError, UnavailableError) as error:  # the rest took minutes, and stands
             no_tcp = str(error)

@@ -13,11 +13,12 @@ from weir.study.switches._programme import contention, pair, slowness
 from weir.study.switches._rig import Observation, Rig, Stream, Trial, gap_ns
 from weir.study.switches._tcp import Tcp
 
-__all__ = ["PAIRS", "Behaviour", "Burst", "Rates", "Window", "behaviour"]
+__all__ = ["BURSTS", "PAIRS", "Behaviour", "Burst", "Rates", "Window", "behaviour"]
 
 PAIRS = ((1.0, 1.0), (0.8, 0.8), (0.5, 0.5), (0.8, 0.6), (0.4, 1.0))
 """The pairs of the paper's tables, in units of full rate."""
-_BURSTS = (10, 30, 100, 300, 1000, 3000)
+BURSTS = (10, 30, 100, 300, 1000, 3000)
+"""Packets of a burst."""
 _INTERVAL_NS = 1_000_000
 _ETHERNET = 18
 _PACKETS = 60
@@ -83,7 +84,7 @@ def behaviour(rig: Rig, window_ns: int, points: int, tell: Tell) -> Behaviour:
         rates.append(_rates(seen, (round(first * full), round(second * full)), window_ns))
         window = window or _window(seen)
     bursts = []
-    for packets in _BURSTS:
+    for packets in BURSTS:
         tell(f"a burst of {packets} packets")
         bursts.append(_burst(rig, packets, idle_ns))
     assert window is not None
