@@ -12,7 +12,7 @@ from scenario_support import plan_of
 from weir.methods import get as method
 from weir.methods.lab import _wire
 from weir.plan import typed
-from weir.scenario import ScenarioError, load, parse
+from weir.scenario import ScenarioError, check, load, parse
 from weir.scenario._switch_presets import PRESETS
 
 _FLOWS = "[{name: a, kind: cbr, between: [h0, h2], wire_rate: 1Gbps, until: 1s}]"
@@ -197,3 +197,15 @@ def test_weights_in_a_file_may_be_of_ports_that_are_not_used(tmp_path: Path) -> 
     (cell,) = load(scenario).cells()
     (made,) = [node["switch"] for node in cell.plan()["nodes"] if "switch" in node]
     assert [weight["weight"] for weight in made["arbiter"]["weights"]] == [3]
+
+
+def test_a_pause_that_never_comes_is_told(tmp_path: Path) -> None:
+    def told(switch: str) -> list[str]:
+        path = tmp_path / "scenario.yaml"
+        path.write_text(star(switch))
+        return [one.message for one in check(path) if one.severity == "warning" and "pauses" in one.message]
+
+    (found,) = told("{memory: 9kB, pause: {high: 10kB, low: 8kB}}")
+    assert found.startswith("`high` is 10000 B, but the memory has 9000 B")
+    assert not told("{preset: fair, pause: {high: 10kB, low: 8kB}}")
+    assert not told("{memory: {partitioned: {size: 9kB}}, pause: {high: 10kB, low: 8kB}}")

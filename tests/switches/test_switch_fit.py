@@ -13,9 +13,11 @@ import pytest
 
 from weir.study.errors import StudyError
 from weir.study.switches import ModelRig, Observation, Trial, Verdict, error_of, fit, hidden, isolines, judged
-from weir.study.switches._arbiter import hold_law
+from weir.study.switches import _programme as programme
+from weir.study.switches._arbiter import Evidence, decide, hold_law
 from weir.study.switches._memory import Choices, fit_memory
-from weir.study.switches._service import Runs
+from weir.study.switches._service import Overtaking, Runs, Service, overtaken
+from weir.study.switches._states import states_of
 
 SWITCHES = {
     "fifo": "{memory: {shared: {size: 300kB}}, arbiter: fifo}",
@@ -140,3 +142,31 @@ def test_the_simplest_memory_is_taken_that_explains_the_choices() -> None:
     limited = fitted(held < 0.5 * (150e3 - held - others[:, 0]))
     assert limited.kind == "shared"  # type: ignore[attr-defined]
     assert limited.alpha == pytest.approx(0.5, rel=0.05)  # type: ignore[attr-defined]
+
+
+def evidence(share: float, *, exact: bool) -> Evidence:
+    """A port that serves two inputs in turn, of whose packets this share overtook one of the other input."""
+    service = Service((0, 1), 1000, 0.1, (0.5, 0.5), 0.3, (1.0, 1.0))
+    runs = Runs(1e4, np.array([1e4, 1e4]))
+    return Evidence(Overtaking(share, 5e5), service, service, service, {}, 1.0, runs, exact)
+
+
+def test_a_real_clock_leaves_a_doubt_where_some_packets_overtake_others() -> None:
+    """A switch in a process takes packets late and by input; only what no such switch does is another arbiter."""
+    kinds = [decide(evidence(share, exact=False)) for share in (0.001, 0.01, 0.1, 0.4, 0.9)]
+    assert [one.kind for one in kinds] == ["fifo", "fifo", "fifo", "round_robin", "round_robin"]
+    assert [bool(one.doubt) for one in kinds] == [False, False, True, True, False]
+    assert kinds[1].why.startswith("1.0% of the packets overtook one")
+    assert "10.0% of the packets overtook one" in kinds[2].doubt
+    assert "by 500 us at the median" in kinds[2].doubt
+    exact = [decide(evidence(share, exact=True)) for share in (0.001, 0.05)]
+    assert [(one.kind, one.doubt) for one in exact] == [("fifo", ""), ("round_robin", "")]
+
+
+@pytest.mark.parametrize("arbiter", SWITCHES)
+def test_over_half_of_the_packets_overtake_others_with_any_arbiter_but_fifo(arbiter: str) -> None:
+    """So less on a real clock is a fifo's disorder."""
+    rig = ModelRig(SWITCHES[arbiter])
+    states = states_of(rig, rig.observe(programme.pair(rig, 1.0, 0.4, 60_000_000, 60_000_000)), {}, 5_000.0)
+    share = overtaken(states, 0).share
+    assert share == 0.0 if arbiter == "fifo" else share > 0.5

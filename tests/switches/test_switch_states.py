@@ -47,3 +47,11 @@ def test_a_pause_holds_packets_back() -> None:
     assert packets.ended.tolist() == [100, 200]
     packets = packets_of(Rig(), seen([[0, 10]], [[250, 450]], ((50, 0, True), (190, 0, False))))  # type: ignore[arg-type]
     assert packets.ended.tolist() == [100, 290]
+
+
+def test_no_packet_is_inside_before_it_was_sent() -> None:
+    """Virtual interfaces pass a packet of 100 bytes at once: it comes out after 20 ns instead of 200."""
+    states = states_of(Rig(), seen([[1000]], [[1020]]), {100: 180.0})  # type: ignore[arg-type]
+    assert states.entered.tolist() == [920.0], "it left at 920, 100 ns before its last bit"
+    states = states_of(Rig(), seen([[1000], [1050]], [[1300], [1200]]), {100: 180.0})  # type: ignore[arg-type]
+    assert states.entered.tolist() == [1000.0, 1050.0]

@@ -192,6 +192,7 @@ def _document(found: Characterised, written: Path, page: Path, real: BetweenRig 
         "name": found.name,
         "class": fitted.kind,
         "arbiter": {"kind": fitted.law.kind, **fitted.law.values, "because": fitted.law.why},
+        "uncertain": fitted.law.doubt or None,
         "memory": {**asdict(fitted.memory), "largest_queue": fitted.memory.largest},
         "resume_bytes": fitted.resume,
         "forwarding": fitted.forwarding,

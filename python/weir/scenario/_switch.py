@@ -52,6 +52,7 @@ def switch_plan(net: Network, number: int, log: Log) -> dict[str, Any]:
         _check_cut_through(net, number, log)
     if switch.pause is not None:
         _check_pause(net, number, log)
+        _warn_of_pause(switch.pause, plan["memory"], log)
     return plan
 
 
@@ -141,6 +142,14 @@ def _pause(pause: lang.Pause | None, log: Log) -> dict[str, int] | None:
     if pause.low >= pause.high:
         raise log.error(pause.at("low"), "`low` must be below `high`")
     return {"high_bytes": pause.high, "low_bytes": pause.low}
+
+
+def _warn_of_pause(pause: lang.Pause, memory: dict[str, Any], log: Log) -> None:
+    """Warns of bounds that no input reaches; one whose queues have memories of their own may fill several."""
+    whole = _largest_queue(memory)
+    if memory["kind"] == "shared" and pause.high > whole:
+        text = f"`high` is {pause.high} B, but the memory has {whole} B: it drops packets and never pauses a sender"
+        log.warn(pause.at("high"), text)
 
 
 def _check_pause(net: Network, number: int, log: Log) -> None:

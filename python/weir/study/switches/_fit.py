@@ -30,6 +30,10 @@ _COUNTED_NS = 400_000
 _COUNTED_FROM = 20
 """Intervals of a mean run from which on counts are enough."""
 _WIDE = 1538
+_AT_ONCE = (
+    "packets came out sooner than they take on the wire, as between virtual interfaces: cut-through cannot be told "
+    "from store-and-forward"
+)
 
 Tell = Callable[[str], None]
 
@@ -43,6 +47,8 @@ class _Bench:
     lead: dict[int, float] = field(default_factory=dict)
     jitter_ns: float = 0.0
     cut: bool = False
+    at_once: bool = False
+    """Whether packets come out sooner than they take on the wire, as between virtual interfaces."""
     busy_ns: int = _FIRST_NS
     idle_ns: int = _FIRST_NS
     packets: int = 0
@@ -83,6 +89,8 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
     pause = _pause(rig, observed, states)
     if pause is not None and not memory.bound:
         notes = (*notes, "PAUSE prevents losses: the memory is a lower bound")
+    if bench.at_once:
+        notes = (*notes, _AT_ONCE)
     forwarding = "cut_through" if bench.cut else "store_and_forward"
     found = Fitted(
         law, memory, resume, forwarding, round(bench.jitter_ns), pause, starvation, bench.packets, notes, runs,
@@ -148,7 +156,8 @@ def _calibrate(bench: _Bench) -> None:
     large, least = max(bench.lead), min(bench.lead)
     # A packet that is cut through is ahead by the time of what comes after its first bytes.
     ahead_ns = bench.lead[large] - bench.lead[least]
-    bench.cut = ahead_ns > 0.5 * gap_ns(large - least, rig.rate_bps)
+    bench.at_once = bench.lead[large] > gap_ns(large, rig.rate_bps)
+    bench.cut = not bench.at_once and ahead_ns > 0.5 * gap_ns(large - least, rig.rate_bps)
 
 
 def _until_loss(bench: _Bench) -> Observation:
@@ -183,13 +192,14 @@ def _law(bench: _Bench, states: Mapping[str, States], pairs: list[str]) -> tuple
     full, four = states[pairs[0]], states[_FOUR]
     runs = holds_of(full, 0, tx)
     evidence = Evidence(
-        max(overtaken(states[name], 0) for name in (*pairs, _FOUR)),
+        max((overtaken(states[name], 0) for name in (*pairs, _FOUR)), key=lambda one: one.share),
         service_of(full, 0),
         service_of(four, 0),
         service_of(states[_SIZES], 0),
         weights_of(four, 0),
         max(overlaps(states[_TWO], port, tx) for port in range(rig.inputs)) if _TWO in states else 1.0,
         runs,
+        rig.exact,
     )
     law = decide(evidence)
     if law.kind != "bursty":

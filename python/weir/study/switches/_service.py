@@ -10,7 +10,17 @@ import numpy.typing as npt
 
 from weir.study.switches._states import States
 
-__all__ = ["Runs", "Service", "holds_of", "overlaps", "overtaken", "runs_of_counts", "service_of", "weights_of"]
+__all__ = [
+    "Overtaking",
+    "Runs",
+    "Service",
+    "holds_of",
+    "overlaps",
+    "overtaken",
+    "runs_of_counts",
+    "service_of",
+    "weights_of",
+]
 
 _MOST_WEIGHT = 20
 _SHORT, _LONG, _LONGEST = 16, 64, 4096
@@ -37,6 +47,16 @@ class Service:
 
 
 @dataclass(frozen=True)
+class Overtaking:
+    """Departures that overtook an accepted packet which had come earlier, by more than the fabric's time."""
+
+    share: float
+    """Of the departures while several inputs had packets."""
+    median_ns: float
+    """By how much they had come later than the earliest packet that they overtook."""
+
+
+@dataclass(frozen=True)
 class Runs:
     """Times for which an output port kept to one input."""
 
@@ -44,16 +64,17 @@ class Runs:
     times_ns: npt.NDArray[np.float64]
 
 
-def overtaken(states: States, output: int) -> float:
-    """Share of departures that overtook an accepted packet which came earlier, by more than the fabric's time."""
+def overtaken(states: States, output: int) -> Overtaking:
+    """The departures of an output port that overtook others."""
     chosen = _of_output(states, output)
     held = (states.at_departure[:, _columns(states, output)] > 0).sum(axis=1) > 1
     entered = states.departed_entered[chosen]
     # The last packet of those that leave later, from behind.
     earliest = np.minimum.accumulate(entered[::-1])[::-1]
-    late = entered > earliest + states.late + 1.0
+    later = entered - earliest
+    late = later > states.late + 1.0
     count = int(held[chosen].sum())
-    return float(late.sum() / count) if count else 0.0
+    return Overtaking(float(late.sum() / count) if count else 0.0, float(np.median(later[late])) if late.any() else 0.0)
 
 
 def service_of(states: States, output: int) -> Service:

@@ -140,7 +140,8 @@ def states_of(rig: Rig, seen: Observation, lead: dict[int, float], jitter_ns: fl
     pair = np.array([pairs.index((s.input, s.output)) for s in streams])[packets.stream]
     leads = np.zeros(len(pair))
     for size, value in lead.items():
-        leads[packets.wire == size] = value
+        # No packet is inside before it was sent, not even between interfaces that pass whole packets at once.
+        leads[packets.wire == size] = min(value, gap_ns(size, rig.rate_bps))
     accepted = np.isfinite(packets.left)
     entered = packets.ended - leads + jitter_ns / 2
     entered = np.where(accepted, np.minimum(entered, packets.left), entered)

@@ -70,12 +70,14 @@ def lines(found: Characterised) -> list[tuple[str, str]]:
         ("buffer", f"one queue holds {'' if fitted.memory.bound else 'at least '}{size_text(fitted.memory.largest)}"),
         ("starvation", f"{time_text(starved[1])} without a packet of one input, at {starved[0]}"),
     ]
+    if fitted.law.doubt:
+        said.insert(1, ("uncertain", fitted.law.doubt))
     hold = fitted.law.values.get("hold")
     if hold is not None:
         shape = f", shape {hold['shape']:.3g}" if "shape" in hold else ""
         count = 0 if fitted.runs is None else len(fitted.runs.times_ns)
         said.insert(
-            2, ("bursts", f"{hold['kind']}, {time_text(hold['mean_ns'])} in the mean{shape} ({count} runs seen)")
+            -3, ("bursts", f"{hold['kind']}, {time_text(hold['mean_ns'])} in the mean{shape} ({count} runs seen)")
         )
     if fitted.resume:
         said.append(("hysteresis", f"after a loss, a queue needs {size_text(fitted.resume)} of room"))
