@@ -33,6 +33,7 @@ from weir.study.claims import (
     verify,
     work_of,
 )
+from weir.study.claims._page import _reasons
 from weir.study.claims._papers import Drawn, Recorded
 
 ROOT = Path(__file__).parent.parent.parent
@@ -280,6 +281,18 @@ def test_a_smaller_size_does_not_decide_what_chance_leaves_open() -> None:
     (answer,) = full.answers
     chance = replace(answer, verdict=replace(answer.verdict, measured=(_by_chance(),)))
     assert replace(full, answers=(chance, *quick.answers)).outcome == "undecided"
+
+
+def test_the_page_says_why_a_part_fails_or_chance_leaves_it_undecided() -> None:
+    (answer,) = _part("undecided").answers
+    chance = replace(answer, verdict=replace(answer.verdict, measured=(_by_chance(),)))
+    parts = [
+        replace(_part("fails"), text="one", note="a", expected="fails"),
+        replace(_part("undecided"), text="two", note="b", answers=(chance,)),
+        replace(_part("undecided"), text="a cell is missing", note="c"),
+        replace(_part("holds"), text="three", note="d"),
+    ]
+    assert _reasons(Judged(_papers().claims[0], tuple(parts))) == ["- Refuted: *one.* a", "- Undecided: *two.* b", ""]
 
 
 def _by_chance() -> Measurement:

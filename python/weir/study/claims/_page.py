@@ -314,15 +314,23 @@ def _all_reduced(one: Judged) -> bool:
 
 
 def _reasons(one: Judged) -> list[str]:
-    """Why parts fail, in the words of the scenarios' notes."""
+    """Why parts fail, or why chance leaves them undecided, in the words of the scenarios' notes."""
     lines = []
     for part in one.parts:
+        note = " ".join(part.note.split())
+        if note and part.outcome == "undecided" and _by_chance(part):
+            lines.append(f"- Undecided: *{part.text}.* {note}")
         if part.outcome == "fails":
-            note = " ".join(part.note.split())
             if part.expected == "holds":
                 note = f"The scenario expected it to hold, so that the cause is open. Its note: {note or 'none'}"
             lines.append(f"- Refuted: *{part.text}.* {note}")
     return [*lines, ""] if lines else []
+
+
+def _by_chance(part: Part) -> bool:
+    """Whether all cells were executed, and their repeats differ too much to decide it."""
+    answer = part.answer
+    return answer is not None and any(one.within_chance for one in answer.verdict.measured)
 
 
 def _seconds(seconds: float) -> str:
