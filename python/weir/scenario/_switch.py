@@ -31,16 +31,17 @@ def switch_plan(net: Network, number: int, log: Log) -> dict[str, Any]:
     preset = PRESETS[switch.preset] if switch.preset is not None else None
     if switch.memory is None and preset is None:
         raise log.error(switch.mark, "`memory` is missing: the memory of the switch; or give a `preset` or a `file`")
+    memory: dict[str, Any] = dict(preset.memory) if preset is not None else {}
+    if switch.memory is not None:
+        memory = _memory(switch.memory, log)
     plan = {
-        "memory": dict(preset.memory) if preset is not None else {},
+        "memory": memory,
         "arbiter": dict(preset.arbiter) if preset is not None else {"kind": "fifo"},
         "resume_bytes": preset.resume_bytes if preset is not None else 0,
         "forwarding": switch.forwarding or "store_and_forward",
         "jitter_ns": switch.jitter or 0,
         "pause": _pause(switch.pause, log),
     }
-    if switch.memory is not None:
-        plan["memory"] = _memory(switch.memory, log)
     if switch.resume is not None:
         plan["resume_bytes"] = switch.resume
     if switch.arbiter is not None:
@@ -52,7 +53,7 @@ def switch_plan(net: Network, number: int, log: Log) -> dict[str, Any]:
         _check_cut_through(net, number, log)
     if switch.pause is not None:
         _check_pause(net, number, log)
-        _warn_of_pause(switch.pause, plan["memory"], log)
+        _warn_of_pause(switch.pause, memory, log)
     return plan
 
 
