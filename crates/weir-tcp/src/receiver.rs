@@ -26,6 +26,9 @@ const INITIAL_RTO: Dur = Dur::from_secs(1);
 const UNCOMPRESSED_DUPACKS: u32 = 3;
 const MAX_COMPRESSED: u32 = 44;
 const MAX_COMPRESSION_DELAY: Dur = Dur::from_millis(1);
+/// The timer of compression may expire by this later (`tcp_comp_sack_slack_ns`), and does: a soft timer waits for another one or
+/// for its last instant.
+const COMPRESSION_SLACK: Dur = Dur::from_micros(100);
 
 /// Marks since the last acknowledgement that cause another one (RFC 9768, section 3.2.2.5.1).
 const UNREPORTED_MARKS: u32 = 2;
@@ -317,7 +320,7 @@ impl Receiver {
         }
         self.compressed += 1;
         if self.compress_deadline == Time::MAX {
-            self.compress_deadline = now + Dur(self.rtt.0 / 20).min(MAX_COMPRESSION_DELAY);
+            self.compress_deadline = now + Dur(self.rtt.0 / 20).min(MAX_COMPRESSION_DELAY) + COMPRESSION_SLACK;
         }
         None
     }
