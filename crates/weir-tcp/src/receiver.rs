@@ -381,10 +381,17 @@ impl Receiver {
         if first.is_some_and(|&first| self.out_of_order.find(first) == self.out_of_order.find(seq)) {
             return;
         }
-        let keep = self.recent_len.min(self.recent.len() - 1);
-        self.recent.copy_within(0..keep, 1);
-        self.recent[0] = seq;
-        self.recent_len = keep + 1;
+        // A block is remembered once, and so are four of them.
+        let block = self.out_of_order.find(seq);
+        let mut latest = [seq; 4];
+        let mut len = 1;
+        for &other in &self.recent[..self.recent_len] {
+            if len < latest.len() && self.out_of_order.find(other) != block {
+                latest[len] = other;
+                len += 1;
+            }
+        }
+        (self.recent, self.recent_len) = (latest, len);
     }
 
     /// Adapts the delayed-ACK timeout to the gaps between segments, as Linux does.
