@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,11 @@ def test_the_worst_comes_first_with_values_and_interval(weir: Weir, pair: Pair) 
     assert "12 Mbps" in ran.out
     assert "fast" in ran.out
     assert "warning: emul: the machine was busy" in ran.out
+
+
+def test_shares_are_told_in_percent(weir: Weir, pair: Pair) -> None:
+    said = weir("compare", *pair, "-m", "utilisation", "--all").out
+    assert re.search(r"utilisation .* \d+(\.\d+)? %  +\d+(\.\d+)? % ", said), said
 
 
 @pytest.mark.parametrize(

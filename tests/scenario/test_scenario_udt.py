@@ -54,6 +54,9 @@ def test_it_has_no_settings_of_tcp_and_tcp_none_of_its() -> None:
     assert "UDT has no `cc`" in problems("name: s, kind: bulk, between: pairs", transport="{protocol: udt, cc: reno}")
     said = problems("name: s, kind: bulk, between: pairs, transport: {cc: reno, timer: 1ms}")
     assert "TCP has no `timer`: it is that of a host with `protocol: udt`" in said
+    for tick in ("100s", "1ns"):
+        said = problems(_ENTRY.replace("{protocol: udt}", f"{{protocol: udt, timer: {tick}}}"))
+        assert "expected a tick from 1us to 1s" in said
 
 
 def test_a_buffer_holds_a_packet() -> None:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from weir.metrics import parse_reference
 from weir.metrics.registry import UNIT
-from weir.run.quantity import format_quantity
+from weir.run.quantity import format_quantity, format_share
 
 if TYPE_CHECKING:
     from weir.compare._comparison import Comparison
@@ -98,13 +99,14 @@ def _difference(comparison: Comparison, pairs: Sequence[Mapping[str, Any]]) -> D
         values |= {row["a"]: row["a_value"], row["b"]: row["b_value"]}
     unit = worst["unit"]
     censored = any(row["censored"] for row in pairs)
+    share = parse_reference(worst["metric"]).percent
     return DifferenceRow(
         cell=worst["cell"],
         factors=tuple(comparison.groups[worst["cell"]].shown.values()),
         phase=worst["phase"] or "",
         metric=worst["metric"],
         flow=worst["flow"] or "",
-        values=tuple(_value(values.get(label), unit, censored=censored) for label in comparison.labels),
+        values=tuple(_value(values.get(label), unit, censored=censored, share=share) for label in comparison.labels),
         relative=percent(worst["relative"]),
         ratio=_ratio(worst["ratio"]),
         interval=_interval(worst),
@@ -114,9 +116,11 @@ def _difference(comparison: Comparison, pairs: Sequence[Mapping[str, Any]]) -> D
     )
 
 
-def _value(value: float | None, unit: str, *, censored: bool) -> str:
+def _value(value: float | None, unit: str, *, censored: bool, share: bool) -> str:
     if value is None:
         return "–"
+    if share:
+        return ("≥ " if censored else "") + format_share(value)
     scale, dimension = UNIT.get(unit, (1.0, (0, 0)))
     return ("≥ " if censored else "") + format_quantity(value * scale, dimension)
 

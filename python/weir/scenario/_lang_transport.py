@@ -147,7 +147,7 @@ class Transport(Spec):
     timer: int | None = key(
         DELAY,
         "Tick of the sending host's timer with `protocol: udt`: the sender wakes at its multiples only, and sends at "
-        "once what is due by then. Default: 0; it wakes at any instant.",
+        "once what is due by then, from 1us to 1s. Default: 0; it wakes at any instant.",
         default=None,
     )
     cc: CongestionControl | None = key(

@@ -20,6 +20,8 @@ _PACKETS = 8192
 _PACKET = 1456
 """Payload of a packet of 1500 bytes."""
 _MAX_PAYLOAD = 65_535 - UDT_HEADERS
+_LEAST_TICK, _MOST_TICK = 1_000, 1_000_000_000
+"""Bounds of a timer's tick in nanoseconds: below, it bounds nothing; above, no connection would be set up."""
 
 
 class Udt:
@@ -34,6 +36,8 @@ class Udt:
         text = "UDT has no `{}`: it has its own congestion control, buffers and `timer`"
         only_keys(_KEYS, "udt", entry.transport, base, text.format, log)
         self.timer = spec.timer or 0
+        if self.timer and not _LEAST_TICK <= self.timer <= _MOST_TICK:
+            raise log.error(spec.marks.get("timer", entry.mark), "expected a tick from 1us to 1s, or 0s for none")
         default = _PACKETS * _PACKET
         self.send = buffer_of(self._own("send_buffer", entry, base), default)
         self.receive = buffer_of(self._own("receive_buffer", entry, base), default)
