@@ -209,3 +209,15 @@ def test_a_pause_that_never_comes_is_told(tmp_path: Path) -> None:
     assert found.startswith("`high` is 10000 B, but the memory has 9000 B")
     assert not told("{preset: fair, pause: {high: 10kB, low: 8kB}}")
     assert not told("{memory: {partitioned: {size: 9kB}}, pause: {high: 10kB, low: 8kB}}")
+
+
+def test_a_switch_may_be_what_makes_repeats_differ(tmp_path: Path) -> None:
+    def told(switch: str) -> bool:
+        path = tmp_path / "scenario.yaml"
+        path.write_text(star(switch) + "repeat: 3\n")
+        return any("nothing is random here" in one.message for one in check(path))
+
+    assert told("fair")
+    assert told("{memory: 90kB, arbiter: islip}")
+    for switch in ("bursty", "{memory: 90kB, arbiter: pim}", "{memory: 90kB, jitter: 1us}"):
+        assert not told(switch)

@@ -425,6 +425,9 @@ _RANDOM = frozenset(one.name for one in elements() if one.random)
 """Elements of a plan that draw random numbers during the run."""
 
 
+_RANDOM_ARBITERS = ("bursty", "pim")
+
+
 def _with_children(queue: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """A queue of a plan, and the queues of its classes."""
     yield queue
@@ -442,6 +445,9 @@ def _seed_matters(scenario: Scenario, values: tuple[Factor, ...], plan: dict[str
     parts = [part for link in plan["links"] for part in (*_with_children(link["queue"]), link["delay"], link["loss"])]
     parts += [part for c in plan["changes"] for part in (c["change"].get("delay"), c["change"].get("loss"))]
     if any(part is not None and part["kind"] in _RANDOM for part in parts):
+        return True
+    switches = [node["switch"] for node in plan["nodes"] if node.get("switch") is not None]
+    if any(one["arbiter"]["kind"] in _RANDOM_ARBITERS or one["jitter_ns"] for one in switches):
         return True
     again = Log(scenario.file)
     other = scenario._compile(values, derive_seed(scenario.seed, 1), again)
