@@ -51,6 +51,15 @@ def test_within_decides_the_exit_code(weir: Weir, pair: Pair, limits: tuple[str,
     assert weir("compare", *pair, "-m", "goodput.mean", "--json", *options).code == code
 
 
+def test_a_limited_metric_is_compared_and_must_have_values(weir: Weir, pair: Pair) -> None:
+    """It need not be among those that are compared anyway."""
+    assert weir("compare", *pair, "--within", "goodput.p50=1%").code == 1
+    assert weir("compare", *pair, "--within", "goodput.p50=25%").code == 0
+    ran = weir("compare", *pair, "--within", "completion.mean=1%")
+    assert ran.code == 2
+    assert "completion.mean: no run has a value of it" in ran.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -8,6 +8,7 @@ import pytest
 
 from weir import scenario
 from weir.hosts.wiring import WiringError, refuse_other_stacks
+from weir.methods import get
 from weir.plan import typed
 from weir.scenario import ScenarioError
 
@@ -53,6 +54,28 @@ def test_a_host_has_what_is_given() -> None:
 def test_a_name_without_its_number_is_all_of_them_and_a_hosts_own_name_comes_first() -> None:
     found = capacities("{src: {bus: 1Gbps}, src10: {bus: 2Gbps}}")
     assert found == {f"src{i}": {"bus_bps": 2_000_000_000 if i == 10 else 1_000_000_000} for i in range(11)}
+
+
+def test_components_under_a_hosts_own_name_replace_those_under_the_common_one() -> None:
+    found = capacities("{dst: {bus: 1Gbps, disk: {write: 2Gbps}}, dst7: {bus: 3Gbps}}")
+    assert found["dst7"] == {"bus_bps": 3_000_000_000, "disk": {"read_bps": 0, "write_bps": 2_000_000_000}}
+    assert found["dst6"]["bus_bps"] == 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        # 1448 bytes of payload in 1500 of a packet and 1538 on the wire: the link permits 941 Mb/s.
+        ("{dst3: {processor: {receive: {packet: 20us}}}}", "hosts (f[3]): the core of dst3 permits a flow 579 Mbps"),
+        ("{src1: {bus: 500Mbps, memory: {rate: 1Gbps}}}", "hosts (f[1]): the memory of src1 permits a flow 241 Mbps"),
+        ("{src1: {processor: {send: {copy: 100Mbps}}}}", "hosts (f[1]): the core of src1 permits a flow 100 Mbps"),
+        ("{dst2: {disk: {write: 800Mbps}}}", "hosts (f[2]): the disk of dst2 permits a flow 800 Mbps"),
+        ("{dst2: {disk: {read: 1Mbps}}, src2: {bus: 980Mbps}}", None),
+    ],
+)
+def test_the_simulator_says_which_host_is_slower_than_its_links(hosts: str, said: str | None) -> None:
+    remarks = list(get("sim").remarks(plan(hosts), 1))
+    assert remarks == ([] if said is None else [f"{said} of goodput, less than the links of its path"])
 
 
 def test_without_the_key_a_plan_is_as_before() -> None:

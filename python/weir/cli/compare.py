@@ -52,7 +52,7 @@ _FEW = 16
     "limits",
     multiple=True,
     metavar="LIMIT",
-    help="Exit with 1 beyond this limit: 5%, METRIC=5% or METRIC=1ms.",
+    help="Exit with 1 beyond this limit: 5%, METRIC=5% or METRIC=1ms. METRIC is compared, too.",
 )
 @click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a report as HTML.")
 @click.option(
@@ -86,7 +86,9 @@ def command(
     from weir.compare import parse_limit
 
     allowed = [parse_limit(text) for text in limits]
-    comparison = _compare(runs, metrics or None, phases or None, split, level=level, verify=verify)
+    limited = [limit.metric for limit in allowed if limit.metric is not None]
+    comparison = _compare(runs, metrics or None, limited, phases or None, split, level=level, verify=verify)
+    _require_values(comparison, limited)
     if as_json:
         emit_json(comparison.to_json(allowed))
     else:
@@ -103,6 +105,7 @@ def command(
 def _compare(
     runs: Sequence[str],
     metrics: Sequence[str] | None,
+    also: Sequence[str],
     phases: Sequence[str] | None,
     split: str | None,
     *,
@@ -119,7 +122,7 @@ def _compare(
         if len(named) < 2:
             raise click.UsageError("a comparison needs two RUNs or more; or one and --split FACTOR")
         paths, labels = [p for _, p in named], [n for n, _ in named]
-        return compare(paths, labels=labels, metrics=metrics, phases=phases, level=level, verify=verify)
+        return compare(paths, labels=labels, metrics=metrics, also=also, phases=phases, level=level, verify=verify)
     from weir.cli._runs import open_run
 
     if len(named) != 1:
@@ -131,7 +134,7 @@ def _compare(
     if len(values) < 2:
         raise MetricError(f"{split} has one value in this run, {values[0]}: there is nothing to compare")
     parts = [run.select({split: value}) for value in values]
-    return compare(parts, labels=values, metrics=metrics, phases=phases, level=level)
+    return compare(parts, labels=values, metrics=metrics, also=also, phases=phases, level=level)
 
 
 def _named(text: str) -> tuple[str | None, Path]:
@@ -252,6 +255,17 @@ def _outcome(verdict: Verdict | None) -> str:
     if verdict is None:
         return "-"
     return verdict.outcome if _has_value(verdict) else "no value"
+
+
+def _require_values(comparison: Comparison, metrics: Sequence[str]) -> None:
+    """A limit on what no run has would hold whatever happens."""
+    from weir.compare import CompareError
+
+    rows = comparison.differences
+    known = rows.filter(rows["a_value"].is_not_null() | rows["b_value"].is_not_null())["metric"].unique().to_list()
+    for metric in metrics:
+        if metric not in known:
+            raise CompareError(f"--within {metric}: no run has a value of it, so that there is nothing to limit")
 
 
 def _print_limits(comparison: Comparison, limits: Sequence[Limit], beyond: int) -> None:

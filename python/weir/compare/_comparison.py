@@ -338,6 +338,7 @@ def compare(
     *,
     labels: Sequence[str | None] | None = None,
     metrics: Sequence[str] | None = None,
+    also: Sequence[str] = (),
     phases: Sequence[str | None] | None = None,
     flows: bool = True,
     level: float = 0.95,
@@ -352,6 +353,7 @@ def compare(
         runs: folders of runs, or opened runs (so that ``run.select(cc="reno")`` can be compared with another part).
         labels: names of the runs; default: their methods or, if these are the same, their folders.
         metrics: the metrics to compare; default: those of :data:`weir.compare.COMPARED` that the runs have.
+        also: further metrics, whose absence is a note.
         phases: windows of time, ``None`` for the whole run; default: the common phases, else the whole run.
         flows: whether metrics of flows are also compared flow by flow.
         level: confidence level of the intervals.
@@ -369,6 +371,7 @@ def compare(
     opened = [run if isinstance(run, Run) else _open(run, verify) for run in runs]
     named = label_runs(opened, labels if labels is not None else [None] * len(opened))
     chosen = _usual(opened) if metrics is None else tuple(metric_of(text) for text in metrics)
+    chosen += tuple(metric_of(text) for text in dict.fromkeys(also) if text not in {metric.text for metric in chosen})
     return Comparison(named, chosen, phases, flows=flows, strict=strict and metrics is not None, level=level)
 
 

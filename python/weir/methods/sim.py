@@ -12,6 +12,7 @@ import pyarrow as pa
 from weir import cc, control, queues
 from weir.methods import INSIDE, TABLES, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
+from weir.methods._host_bounds import host_bounds
 from weir.methods._served import Served
 from weir.plan import TcpTransport, Transport, with_transports
 from weir.run.columns import rows
@@ -62,6 +63,7 @@ class Sim(Method):
     def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
         """See :meth:`weir.methods.Method.remarks`."""
         typed = plan_of(plan)
+        yield from host_bounds(typed)
         refused = [
             flow.name
             for flow in typed.flows

@@ -227,7 +227,9 @@ def lateness(window: Window, *, expected: float) -> Sample:
 def profile_lateness(window: Window) -> Sample:
     """Completion time of a transfer minus that of its rate profile: the packets at the rates of the profile, a base
     round-trip time for the handshake if there was one, and one until the last acknowledgement. Transfers without a
-    profile are left out; there is no retransmission in the prediction.
+    profile are left out; there is no retransmission in the prediction. UDT connects in two round trips, so that a
+    transfer over UDT is one later; a step down of the profile meanwhile prolongs that by the ratio of the rates. Up to
+    the time of a packet, a transfer may be early.
     """
     owner, times, table = completed(window)
     flows = {flow: following for flow in set(owner.tolist()) if (following := _following(window, flow)) is not None}

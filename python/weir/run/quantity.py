@@ -107,6 +107,12 @@ def format_quantity(value: float, dimension: Dimension, digits: int = 4) -> str:
         scale, unit = (1.0, "bps") if dimension == RATE else (8.0, "B")
         steps = [(scale * s, p + unit, scale * s) for p, s in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))]
         return _scaled(value, digits, [*steps, (scale, unit, 0.0)])
+    if dimension == (-1, 1):
+        steps = [
+            (scale, unit, scale)
+            for scale, unit in ((1.0, "s/bit"), (1e-3, "ms/bit"), (1e-6, "us/bit"), (1e-9, "ns/bit"))
+        ]
+        return _scaled(value, digits, [*steps, (1e-12, "ps/bit", 0.0)])
     if dimension == ONE and (float(value).is_integer() or abs(value) >= 10**digits) and abs(value) < 1e15:
         return f"{value:.0f}"  # a count
     suffix = {ONE: "", (0, -1): " /s", (2, -2): " (bit/s)²"}.get(dimension, f" bit^{dimension[0]} s^{dimension[1]}")

@@ -147,7 +147,8 @@ def _measure(body: Body, flows: list[dict[str, Any]], groups: list[Group], end: 
         if 0 < interval < _SHORTEST_INTERVAL_NS:
             log.error(measure.at(name), f"an interval of {interval}ns is too short; the shortest is 1us")
         elif interval > end:
-            log.warn(measure.at(name), f"the interval is longer than the run ({show_duration(end)})")
+            text = f"`{name}` is measured every {show_duration(interval)}, and the run lasts {show_duration(end)}"
+            log.warn(measure.at(name), f"{text}: its metrics have no values; give a shorter interval")
     plan: dict[str, Any] = {"goodput_ns": measure.goodput, "tcp_ns": measure.tcp, "links_ns": measure.links}
     # A plan without delay measurement has no such key: its text, and so its hash, is the same as in older versions.
     if measure.delay:

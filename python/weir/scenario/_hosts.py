@@ -17,7 +17,8 @@ __all__ = ["capacities", "refuse_other_transports"]
 def capacities(hosts: Mapping[str, HostSpec] | None, net: Network, log: Log) -> dict[int, dict[str, Any]]:
     """By node: the capacity of a host in the form of the plan.
 
-    A key names a host, or hosts of that name with different numbers; a host's own name comes first.
+    A key names a host, or hosts of that name with different numbers. Components under a host's own name replace those
+    under the other.
 
     Raises:
         Invalid: no host has that name, or a rate is 0; the reasons are in ``log``.
@@ -27,10 +28,11 @@ def capacities(hosts: Mapping[str, HostSpec] | None, net: Network, log: Log) -> 
     found = dict[int, dict[str, Any]]()
     used = set[str]()
     for name, number in names.items():
-        word = _word(name, given)
-        used |= {name, name.rstrip("0123456789")}
-        if word in given:
-            found[number] = _capacity(given[word])
+        words = dict.fromkeys((name.rstrip("0123456789"), name))
+        used |= words.keys()
+        parts = [_capacity(given[word]) for word in words if word in given]
+        if parts:
+            found[number] = {component: value for part in parts for component, value in part.items()}
     for word, spec in given.items():
         if word not in used:
             log.error(spec.mark, f"there is no host `{word}`{choose(word, list(names))}")

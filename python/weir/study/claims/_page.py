@@ -25,10 +25,11 @@ _HEAD = """# The papers' claims
 weir is to reproduce {number} claims of five publications. This page says of each whether it does.
 
 **{tally}.** A claim has one or more parts, each a check of a scenario ([the language](checks.md)). It reproduces *in
-part* if some parts hold and others do not; it is open if fewer parts are decided than not. A part is judged at the
+part* if some parts hold and others do not; it is open if more parts are undecided than decided. A part is judged at the
 papers' size if its cells were executed at that size, and else at the reduced size of the scenario's quick version,
-which the table says. Every comparison can fail: a test changes the numbers of each check, within what the links of its
-scenario carry, until it does.
+which the table says. The column *weir* shows one part, the one that says most of the claim; the verdict counts all of
+them, and the claim's page has them. Every check can fail: a test varies the numbers that go into it, within what the
+links of its scenario carry, until it does.
 """
 _HOW = """## Where the results come from
 
@@ -276,15 +277,25 @@ def _figure(verdict: Verdict, capacity_bps: int) -> str:
     place = ", ".join(f"{k} = {v}" for k, v in m.factors.items())
     text = f"{place}: " if place else ""
     mbps = capacity_bps / 1e6
-    tolerance = f" ± {m.tolerance * mbps:.4g}" if m.tolerance else ""
-    text += f"{m.value * mbps:.4g} against {m.threshold * mbps:.4g}{tolerance} Mb/s"
+    tolerance = f" ± {_digits(m.tolerance * mbps)}" if m.tolerance else ""
+    text += f"{_digits(m.value * mbps)} against {_digits(m.threshold * mbps)}{tolerance} Mb/s"
     if m.repeats > 1 and not math.isnan(m.low):
-        text += f"; 95 % interval: {m.low * mbps:.4g} to {m.high * mbps:.4g}, {m.repeats} repeats"
+        text += f"; 95 % interval: {_digits(m.low * mbps)} to {_digits(m.high * mbps)}, {m.repeats} repeats"
     return text
 
 
+def _digits(value: float) -> str:
+    """Four digits, without an exponent for large numbers."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def _ours(one: Judged) -> str:
-    for part in one.parts:
+    """The part that the claim names, else the first that is decided, else the first with a figure."""
+    named = one.claim.shown
+    if named and named not in {part.text for part in one.parts}:
+        raise ValueError(f"claims.toml: {one.claim.id} has no part {named!r}")
+    order = sorted(one.parts, key=lambda part: (part.text != named, part.outcome == "undecided"))
+    for part in order:
         if (answer := part.answer) is not None and answer.verdict.decisive is not None:
             return f"{part.text}: {answer.verdict.outcome}, {_figure(answer.verdict, part.capacity_bps)}"
     return ""

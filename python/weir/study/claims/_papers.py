@@ -30,6 +30,8 @@ class Claim:
     """Why it does not reproduce, if the notes of the scenarios do not say it."""
     assumes: str = ""
     """What was chosen without the paper's word, if the verdict depends on it."""
+    shown: str = ""
+    """The part that the page of all claims shows; empty: the first that is decided."""
 
 
 @dataclass(frozen=True)
