@@ -381,6 +381,15 @@ impl Receiver {
         if first.is_some_and(|&first| self.out_of_order.find(first) == self.out_of_order.find(seq)) {
             return;
         }
+        if !self.modern {
+            // Linux of any age remembers a block once. Here, as in the stored results of the papers' claims, one that grows may
+            // stand twice until the next report, and push another one out of a full list.
+            let keep = self.recent_len.min(self.recent.len() - 1);
+            self.recent.copy_within(0..keep, 1);
+            self.recent[0] = seq;
+            self.recent_len = keep + 1;
+            return;
+        }
         // A block is remembered once, and so are four of them.
         let block = self.out_of_order.find(seq);
         let mut latest = [seq; 4];
