@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,6 +131,8 @@ def test_two_inputs_share_a_port_as_in_the_simulator(bed: Bed, tmp_path: Path, a
     described = _described(tmp_path, arbiter, "10ms")
     with switched(bed, tmp_path / "stats.json", described) as stats:
         seen = rig.observe(Trial(_streams((RATE, 0.8 * RATE), span), span))
+        # On a busy machine the emulator may be late, and what waits in the switch is in no count.
+        time.sleep(1)
     came = np.array([(received >= 0).sum() for received in seen.received], float)
     sent = np.array([len(times) for times in seen.sent], float)
     rates = [one.achieved_bps for one in rig.accuracy]
