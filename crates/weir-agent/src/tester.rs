@@ -2,8 +2,7 @@
 //!
 //! A [`TesterJob`] on standard input, a [`Seen`] on standard output, both a line of JSON. One thread sends for all
 //! interfaces, so that frames enter in the order of their instants; it computes while it waits for the next one, because
-//! a timer is late by more than a frame takes. It runs before ordinary threads if the streams leave it time to sleep. The
-//! other thread receives; the kernel tells when a frame came.
+//! a timer is late by more than a frame takes. The other thread receives; the kernel tells when a frame came.
 //!
 //! An interface sends a frame no earlier than the time on the wire after the one before, also when the thread was late.
 //! So a burst is never faster than the port.
@@ -19,7 +18,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
-use weir_sys::{clock, netns, packet, process};
+use weir_sys::{clock, netns, packet};
 
 use crate::error::AgentError;
 
@@ -38,15 +37,8 @@ const LEAST_BYTES: usize = 60;
 /// A stream of frames from which switches learn where each interface is.
 const HELLO: u32 = u32::MAX;
 const HELLO_WAIT: Duration = Duration::from_millis(50);
-/// The thread sleeps until so long before an instant, and computes for the rest: less if it runs before ordinary ones.
+/// The thread sleeps until so long before an instant, and computes for the rest.
 const SPIN_NS: u64 = 80_000;
-const SPIN_FIRST_NS: u64 = 30_000;
-/// What sending a frame takes besides.
-const WRITE_NS: f64 = 8_000.0;
-/// Share of its processor that the thread may take to run before others. The kernel stops one that takes more.
-const MOST_BUSY: f64 = 0.8;
-const PERIOD_NS: u64 = 500_000;
-const RUNTIME_NS: u64 = 450_000;
 
 /// What to send.
 #[derive(Debug, Deserialize)]
@@ -132,12 +124,7 @@ pub fn test(text: &str, ask: impl FnOnce() -> io::Result<String>) -> Result<Seen
     let mut seen = Seen::default();
     let (sent, received) = std::thread::scope(|scope| {
         let receiver = scope.spawn(|| receive(&job, &sockets, begin, &over));
-        let first = job.sleeps() && run_first();
-        let sent = send(&job, &sockets, begin, if first { SPIN_FIRST_NS } else { SPIN_NS });
-        if first {
-            // This thread has nothing urgent left, so that a refusal does no harm.
-            let _ = process::set_ordinary();
-        }
+        let sent = send(&job, &sockets, begin);
         if sent.is_err() {
             over.store(true, Ordering::Relaxed);
         }
@@ -149,19 +136,7 @@ pub fn test(text: &str, ask: impl FnOnce() -> io::Result<String>) -> Result<Seen
     Ok(seen)
 }
 
-/// Schedules this thread before ordinary ones, by deadline if permitted; whether it is.
-fn run_first() -> bool {
-    process::disable_timer_slack();
-    process::set_deadline(RUNTIME_NS, PERIOD_NS).or_else(|_| process::set_fifo(1)).is_ok()
-}
-
 impl TesterJob {
-    /// Whether a thread that sends all streams of this machine sleeps for a part of the time.
-    fn sleeps(&self) -> bool {
-        let own = self.streams.iter().filter(|stream| self.ports[stream.input].device.is_some());
-        own.map(|stream| (SPIN_FIRST_NS as f64 + WRITE_NS) / stream.gap_ns).sum::<f64>() <= MOST_BUSY
-    }
-
     fn check(&self) -> Result<(), AgentError> {
         let ports = self.ports.len();
         for (number, stream) in self.streams.iter().enumerate() {
@@ -225,7 +200,7 @@ impl Turn<'_> {
 
 type Sent = (Vec<Vec<i64>>, Vec<Vec<i64>>, Vec<Vec<u64>>);
 
-fn send(job: &TesterJob, sockets: &[Option<OwnedFd>], begin: u64, spin_ns: u64) -> io::Result<Sent> {
+fn send(job: &TesterJob, sockets: &[Option<OwnedFd>], begin: u64) -> io::Result<Sent> {
     let count = job.streams.len();
     let (mut sent, mut due, mut refused) = (vec![Vec::new(); count], vec![Vec::new(); count], vec![Vec::new(); count]);
     let mut turns: Vec<Turn> = (0..)
@@ -241,7 +216,7 @@ fn send(job: &TesterJob, sockets: &[Option<OwnedFd>], begin: u64, spin_ns: u64) 
     loop {
         let next = turns.iter_mut().filter_map(|turn| turn.due().map(|due| (due.max(free[turn.stream.input]), turn)));
         let Some((at, turn)) = next.min_by_key(|(at, turn)| (*at, turn.number)) else { break };
-        let now = wait_until(begin + at, spin_ns) - begin;
+        let now = wait_until(begin + at) - begin;
         let stream = turn.stream;
         let Some(socket) = &sockets[stream.input] else { break };
         turn.frame[VNET_BYTES + NUMBER_AT..VNET_BYTES + NUMBER_AT + 8].copy_from_slice(&turn.count.to_be_bytes());
@@ -260,15 +235,15 @@ fn send(job: &TesterJob, sockets: &[Option<OwnedFd>], begin: u64, spin_ns: u64) 
     Ok((sent, due, refused))
 }
 
-/// Waits for an instant of the monotonic clock, computing for the last `spin_ns`; returns the present one.
-fn wait_until(at: u64, spin_ns: u64) -> u64 {
+/// Waits for an instant of the monotonic clock; returns the present one.
+fn wait_until(at: u64) -> u64 {
     loop {
         let now = clock::monotonic_ns();
         if now >= at {
             return now;
         }
-        if at - now > spin_ns {
-            std::thread::sleep(Duration::from_nanos(at - now - spin_ns));
+        if at - now > SPIN_NS {
+            std::thread::sleep(Duration::from_nanos(at - now - SPIN_NS));
         } else {
             std::hint::spin_loop();
         }
@@ -341,18 +316,6 @@ mod tests {
         job.token = 8;
         assert_eq!(job.read(1, &frame), None);
         assert_eq!(job.read(1, &frame[..20]), None);
-    }
-
-    #[test]
-    fn a_thread_with_frames_all_the_time_does_not_run_before_others() {
-        assert!(job(121_120.0).sleeps(), "100 Mb/s in packets of 1500 bytes");
-        assert!(!job(12_304.0).sleeps(), "1 Gb/s");
-        let mut two = job(60_000.0);
-        assert!(two.sleeps());
-        two.streams.push(Stream { input: 1, output: 0, gap_ns: 60_000.0, ip_bytes: 1500, start_ns: 0, stop_ns: 100 });
-        assert!(!two.sleeps());
-        two.ports[1].device = None;
-        assert!(two.sleeps(), "another machine sends the second one");
     }
 
     #[test]
