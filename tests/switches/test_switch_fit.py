@@ -167,6 +167,6 @@ def test_a_real_clock_leaves_a_doubt_where_some_packets_overtake_others() -> Non
 def test_over_half_of_the_packets_overtake_others_with_any_arbiter_but_fifo(arbiter: str) -> None:
     """So less on a real clock is a fifo's disorder."""
     rig = ModelRig(SWITCHES[arbiter])
-    states = states_of(rig, rig.observe(programme.pair(rig, 1.0, 0.4, 60_000_000, 60_000_000)), {}, 5_000.0)
-    share = overtaken(states, 0).share
+    trials = [programme.pair(rig, 1.0, 0.4, 60_000_000, 60_000_000), programme.four(rig, 60_000_000, 60_000_000)]
+    share = max(overtaken(states_of(rig, rig.observe(trial), {}, 5_000.0), 0).share for trial in trials)
     assert share == 0.0 if arbiter == "fifo" else share > 0.5
