@@ -32,15 +32,13 @@ def host_bounds(plan: Plan) -> Iterator[str]:
 
 
 def _bound(plan: Plan, flow: Flow) -> tuple[str, float] | None:
-    """The slowest component and the goodput that it permits; ``None`` if no link of the path is faster."""
+    """The slowest component and the goodput in bit/s that it permits; ``None`` if a link of the path is as slow."""
     if not isinstance(flow.transport, TcpTransport):
         return None
     payload, packet = payload_bytes(flow.transport), packet_bytes(flow.transport)
     links = [plan.links[number] for number in flow.path]
-    times_ns = [
-        (f"link {link.name}", 8e9 * wire_bytes(link, packet) / link.rate_bps) for link in links if link.rate_bps
-    ]
-    slowest_link_ns = max((time for _, time in times_ns), default=0.0)
+    times_ns = [8e9 * wire_bytes(link, packet) / link.rate_bps for link in links if link.rate_bps]
+    slowest_link_ns = max(times_ns, default=0.0)
     hosts = []
     for end, sends in ((flow.from_, True), (flow.to, False)):
         node = plan.nodes[end]
