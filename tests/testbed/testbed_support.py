@@ -21,10 +21,6 @@ def ssh(bed: Bed, node: str, *command: str, options: tuple[str, ...] = ()) -> su
     return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
 
 
-_NODES: set[int] = set()
-"""Process-id namespaces that were seen to be nodes': ``sshd`` writes its title over its environment."""
-
-
 @dataclass(frozen=True)
 class Traces:
     """What test beds of this state folder leave on a machine if they do not clean up; those of others do not count."""
@@ -39,11 +35,12 @@ class Traces:
         """What there is."""
         pids = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()}
         ours = frozenset(pid for pid in pids if _belongs(pid))
-        _NODES.update(_space(pid) for pid in ours)
-        _NODES.difference_update({0, _space(os.getpid())})
+        # Process-id namespaces of nodes: ``sshd`` writes its title over its environment. Their numbers are used again, so
+        # those of nodes that have ended say nothing; the kernel ends all processes of a namespace with its first.
+        nodes = {_space(pid) for pid in ours} - {0, _space(os.getpid())}
         names = Path("/run/netns")
         return cls(
-            ours | {pid for pid in pids if _space(pid) in _NODES},
+            ours | {pid for pid in pids if _space(pid) in nodes},
             frozenset(path.parent.name for path in Path("/sys/class/net").glob("*/ifalias") if _is_ours(path)),
             tuple(line for line in Path("/proc/self/mounts").read_text().splitlines() if "testbed" in line),
             frozenset(path.name for path in names.iterdir() if _owner.find(path.name))
