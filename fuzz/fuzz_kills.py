@@ -8,8 +8,9 @@ run becomes its child in the end, even one that left its process group and sessi
 run, no namespace, interface or congestion control may be left within ``--seconds``. If several processes were killed at
 once, including the one that cleans up, ``weir clean`` is called first. Then the same command runs again. It must end
 with exit code 0, leave no temporary file, and give the tables of the undisturbed run, byte by byte for methods with
-repeatable results (``sim``, ``lab``). Failures are listed with the number that ``--only`` repeats, and the exit code is
-1.
+repeatable results (``sim``, ``lab``). Root does all of this in network and mount namespaces of its own, so that what
+other programs make meanwhile does not look like remains. Failures are listed with the number that ``--only`` repeats,
+and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ SETTINGS = {
 }
 INTERNAL = ("internal error", "Traceback", "panicked", "PanicException", "RecursionError", "MemoryError")
 _PR_SET_CHILD_SUBREAPER = 36
+_CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,24 @@ def _command(pid: int) -> str:
     return " ".join(Path(word).name for word in words[:4] if word)[:60]
 
 
+def _move_apart() -> None:
+    """Moves this process into namespaces of its own, where the named network namespaces of others do not exist.
+
+    Raises:
+        SystemExit: the system refuses.
+    """
+    named = Path("/run/netns")
+    named.mkdir(exist_ok=True)
+    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNS | _CLONE_NEWNET) != 0:
+        raise SystemExit(f"there are no namespaces for this program: {os.strerror(ctypes.get_errno())}")
+    for command in (
+        ("mount", "--make-rprivate", "/"),
+        ("mount", "-t", "tmpfs", "tmpfs", str(named)),
+        ("ip", "link", "set", "lo", "up"),
+    ):
+        subprocess.run(command, check=True)
+
+
 def trials(given: argparse.Namespace, present: list[str]) -> list[Trial]:
     """The requested kills, of each method in turn."""
     found = [Trial(number, given.seed, present[number % len(present)]) for number in range(given.kills)]
@@ -275,6 +295,8 @@ def fuzz(given: argparse.Namespace) -> int:
     """Executes the trials; returns the exit code."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise SystemExit(f"orphans cannot be adopted: {os.strerror(ctypes.get_errno())}")
+    if os.geteuid() == 0:
+        _move_apart()
     asked = given.methods.split(",") if given.methods else METHODS
     missing = {name: why for name in asked if (why := methods.get(name).available()) is not None}
     for name, why in missing.items():
