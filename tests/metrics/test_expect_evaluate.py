@@ -218,6 +218,13 @@ def test_what_a_value_may_be_off_is_said(run: Run) -> None:
     assert "300 Mbps against 297 Mbps ± 2.97 Mbps; 95 % interval: 297.5 Mbps to 302.5 Mbps" in verdict.explanation
 
 
+@pytest.mark.parametrize(("limit", "said"), [("300.01Mbps", "10 kbps apart"), ("300Mbps", "equal")])
+def test_numbers_that_look_alike_are_told_apart(single: Run, limit: str, said: str) -> None:
+    verdict = judge(single, f"goodput.mean > {limit}", cc="reno", rtt="100ms")
+    assert verdict.outcome == "fails"
+    assert str(verdict.measured[0]) == f"cc = reno, rtt = 100ms: 300 Mbps against 300 Mbps, {said}"
+
+
 def test_the_level_widens_the_interval(run: Run) -> None:
     claim = [{"check": "goodput.mean <= 302Mbps", "where": {"cc": "reno", "rtt": "100ms"}}]
     # t(2, 0.95) = 2.92 gives 300 ± 1.69, t(2, 0.975) = 4.30 gives 300 ± 2.48

@@ -97,8 +97,14 @@ class Measurement:
 
     @property
     def limit(self) -> str:
-        """The threshold, and how far from it the value may be."""
-        return self.show(self.threshold) + (f" ± {self.show(self.tolerance)}" if self.tolerance else "")
+        """The threshold, how far from it the value may be, and how far it is if the printed digits do not show that."""
+        shown = self.show(self.threshold)
+        if self.tolerance:
+            return f"{shown} ± {self.show(self.tolerance)}"
+        if isinstance(self.value, str) or isinstance(self.threshold, str) or shown != self.show(self.value):
+            return shown
+        apart = abs(self.value - self.threshold)
+        return f"{shown}, {self.show(apart)} apart" if apart > 0 else f"{shown}, equal"
 
     def __str__(self) -> str:
         place = ", ".join(f"{k} = {v}" for k, v in self.factors.items())
