@@ -354,6 +354,22 @@ def test_figures_are_written_where_asked(weir: Weir, here: Path) -> None:
     assert weir("report", "runs/two", "--figures", "--only", "no-such-chart").code == 2
 
 
+def test_figures_have_the_size_and_the_formats_that_the_command_line_asks_for(weir: Weir, here: Path) -> None:
+    write(here)
+    weir("run", "two.yaml", "--method", "sim", "--no-report")
+    made = ("report", "runs/two", "--figures", "--only", "cwnd", "--format", "svg,png", "--width", "120mm", "-v")
+    ran = weir(*made)
+    assert ran.code == 0, ran
+    files = [here / line.strip() for line in ran.out.splitlines() if line.startswith("  ")]
+    assert {file.suffix for file in files} == {".svg", ".png"}
+    widths = [re.search(r'<svg [^>]*?width="([\d.]+)"', file.read_text()) for file in files if file.suffix == ".svg"]
+    assert widths
+    assert all(found is not None and abs(float(found[1]) - 120 / 25.4 * 72) <= 3 for found in widths)
+    for wrong in (("--width", "120"), ("--height", "1mm"), ("--format", "gif")):
+        assert weir("report", "runs/two", "--figures", *wrong).code == 2, wrong
+    assert weir("report", "runs/two", "--width", "120mm").code == 2
+
+
 def test_a_claim_about_a_value_left_out_is_left_out_too(weir: Weir, here: Path) -> None:
     path = write(here)
     claims = [f"  - {{claim: About {cc}, where: {{cc: {cc}}}, check: jain >= 0}}\n" for cc in ("reno", "cubic")]

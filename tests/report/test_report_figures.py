@@ -15,7 +15,7 @@ import pytest
 from synthetic import Cell, Dumbbell, write_run
 
 from shared import seal_run
-from weir.report import ReportError, figures
+from weir.report import ReportError, Size, figures
 from weir.run import Run, open_run
 
 
@@ -44,6 +44,20 @@ def test_svg_is_well_formed_and_as_wide_as_its_columns(written: Path) -> None:
         assert min(abs(width - 252), abs(width - 516)) <= 3, (path.name, width)
         assert "currentColor" not in path.read_text()
         assert list(root.iter("{http://www.w3.org/2000/svg}path")), path.name
+
+
+def test_a_figure_has_the_size_and_the_formats_that_are_asked_for(one: Path, tmp_path: Path) -> None:
+    run = open_run(one)
+    low, high = tmp_path / "low", tmp_path / "high"
+    figures(run, low, ["svg", "png"], ["goodput-total"], Size(width_pt=340, height_pt=60))
+    figures(run, high, ["svg"], ["goodput-total"], Size(width_pt=340, height_pt=160))
+    assert sorted(p.name for p in low.iterdir()) == ["goodput-total.png", "goodput-total.svg"]
+    roots = [ElementTree.parse(folder / "goodput-total.svg").getroot() for folder in (low, high)]
+    widths, heights = zip(*((float(r.attrib["width"]), float(r.attrib["height"])) for r in roots), strict=True)
+    assert all(abs(width - 340) <= 3 for width in widths)
+    assert heights[1] - heights[0] >= 50
+    header = (low / "goodput-total.png").read_bytes()[:24]
+    assert abs(int.from_bytes(header[16:20], "big") - widths[0] * 300 / 72) <= 2
 
 
 def test_pdf_has_one_page_of_the_same_size_and_its_fonts_inside(written: Path) -> None:
@@ -124,5 +138,5 @@ def test_two_hundred_flows_can_be_printed(many: Path, tmp_path: Path) -> None:
 def test_unknown_names_are_refused_with_the_nearest(one: Path, tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"no chart 'cwmd'.*cwnd"):
         figures(open_run(one), tmp_path, only=["cwmd"])
-    with pytest.raises(ReportError, match=r"no format 'png'.*svg, pdf, csv"):
-        figures(open_run(one), tmp_path, formats=["png"])
+    with pytest.raises(ReportError, match=r"no format 'gif'.*svg, pdf, csv, png"):
+        figures(open_run(one), tmp_path, formats=["gif"])

@@ -6,7 +6,7 @@ Everything in a report comes from a run's tables and from `weir.metrics`. Report
 from __future__ import annotations
 
 from weir.report.errors import ReportError
-from weir.report.figures import figures, summary_picture
+from weir.report.figures import Size, figures, summary_picture
 from weir.report.page import build
 
-__all__ = ["ReportError", "build", "figures", "summary_picture"]
+__all__ = ["ReportError", "Size", "build", "figures", "summary_picture"]

@@ -1,13 +1,14 @@
-"""Figures for papers: every chart as SVG and PDF of a column's width, and its data as CSV.
+"""Figures for papers: every chart as SVG and PDF of a column's width or another size, and its data as CSV.
 
-A PDF embeds its fonts. An SVG names Liberation Sans, then Arial and Helvetica, whose letters have the same widths.
+A PNG has 300 points an inch. A PDF embeds its fonts. An SVG names Liberation Sans, then Arial and Helvetica, whose
+letters have the same widths.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -26,14 +27,44 @@ from weir.report.spec import rows_of, set_width, specification
 from weir.report.view import RunView
 from weir.run import Run
 
-__all__ = ["COLUMN_PT", "PAPER", "Format", "check_formats", "figures", "render_svg", "summary_picture", "write_figure"]
+__all__ = [
+    "COLUMN_PT",
+    "PAPER",
+    "Format",
+    "Size",
+    "check_formats",
+    "figures",
+    "render_svg",
+    "summary_picture",
+    "write_figure",
+]
 
-Format = Literal["svg", "pdf", "csv"]
+Format = Literal["svg", "pdf", "csv", "png"]
+_FORMATS: Sequence[Format] = ("svg", "pdf", "csv")
+_PNG_DPI = 300
 
 COLUMN_PT = {1: 252, 2: 516}
 """Width of a figure in a two-column paper, by number of columns it spans; points of 1/72 inch."""
 
 PAPER = Medium(theme.PAPER, buckets=300, map_columns=90, row_height=17, height=100)
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a figure, in points of 1/72 inch."""
+
+    width_pt: float | None = None
+    """Width of a figure, whatever columns it would span; ``None``: that of its columns."""
+    height_pt: int | None = None
+    """Height of a plot without axes; flat plots, such as the queue above a window, have a share of it."""
+
+    @property
+    def medium(self) -> Medium:
+        """The medium that charts draw themselves for."""
+        return PAPER if self.height_pt is None else replace(PAPER, height=self.height_pt)
+
+
+_USUAL = Size()
 
 
 @dataclass(frozen=True)
@@ -44,7 +75,11 @@ class _Figure:
 
 
 def figures(
-    run: Run, out_dir: Path, formats: Sequence[str] = ("svg", "pdf", "csv"), only: Collection[str] | None = None
+    run: Run,
+    out_dir: Path,
+    formats: Sequence[str] = _FORMATS,
+    only: Collection[str] | None = None,
+    size: Size = _USUAL,
 ) -> list[Path]:
     """Writes the figures of a run and returns their paths, sorted.
 
@@ -54,8 +89,9 @@ def figures(
     Args:
         run: an opened run.
         out_dir: the folder to write to; created if missing.
-        formats: any of ``svg``, ``pdf``, ``csv``.
+        formats: any of ``svg``, ``pdf``, ``csv``, ``png``.
         only: names of charts; default all.
+        size: of each figure.
 
     Raises:
         ReportError: no such format or chart.
@@ -71,14 +107,18 @@ def figures(
     out_dir.mkdir(parents=True, exist_ok=True)
     with Folder(out_dir) as top:
         written = [write_index(top, names, combinations)] if len(names) > 1 and "csv" in formats else []
-        for figure in _drawn(view, names, only):
+        for figure in _drawn(view, names, only, size.medium):
             with top.inner(figure.folder, make=True) if figure.folder else Folder.at(top) as folder:
-                written += write_figure(figure.chart, figure.drawing, folder, formats)
+                written += write_figure(figure.chart, figure.drawing, folder, formats, size)
     return sorted(written)
 
 
 def summary_picture(
-    run: Run, figures: Sequence[Figure], out_dir: Path, formats: Sequence[str] = ("svg", "pdf", "csv")
+    run: Run,
+    figures: Sequence[Figure],
+    out_dir: Path,
+    formats: Sequence[str] = _FORMATS,
+    size: Size = _USUAL,
 ) -> list[Path]:
     """Writes one picture of ``figures``, a panel each over the factors of the run, and returns its paths, sorted.
 
@@ -86,7 +126,8 @@ def summary_picture(
         run: an opened run.
         figures: the expressions.
         out_dir: the folder to write ``chart.svg``, ``chart.pdf`` and ``chart.csv`` to; created if missing.
-        formats: any of ``svg``, ``pdf``, ``csv``.
+        formats: any of ``svg``, ``pdf``, ``csv``, ``png``.
+        size: of the picture.
 
     Raises:
         ReportError: no such format, an expression has no value in this run, or the run has one cell.
@@ -97,13 +138,13 @@ def summary_picture(
     if reasons := [one.reason for one in found if one.reason]:
         raise ReportError("; ".join(reasons))
     chart = chart_of(found)
-    drawing = chart.draw(view, PAPER)
+    drawing = chart.draw(view, size.medium)
     if drawing is None:
         raise ReportError("this run has one cell, and nothing to draw its figures over; `weir show -m` prints them")
     if out_dir.parent.resolve() == run.path.resolve():
         expect(out_dir, FOLDER)
     out_dir.mkdir(parents=True, exist_ok=True)
-    return sorted(write_figure(chart, drawing, out_dir, formats))
+    return sorted(write_figure(chart, drawing, out_dir, formats, size))
 
 
 def check_formats(formats: Collection[str]) -> None:
@@ -121,45 +162,49 @@ def _check(what: str, given: Collection[str], known: Sequence[str]) -> None:
             raise ReportError(f"no {what} {name!r}.{nearest(name, known)} Expected {', '.join(known)}")
 
 
-def _drawn(view: RunView, folders: Sequence[str], only: Collection[str] | None) -> Iterator[_Figure]:
+def _drawn(view: RunView, folders: Sequence[str], only: Collection[str] | None, medium: Medium) -> Iterator[_Figure]:
     for chart in RUN_CHARTS:
         if only is None or chart.name in only:
-            drawing = chart.draw(view, PAPER)
+            drawing = chart.draw(view, medium)
             if drawing is not None:
                 yield _Figure("", chart, drawing)
     for cell, folder in zip(view.combinations, folders, strict=True):
         for cell_chart in CELL_CHARTS:
             if only is None or cell_chart.name in only:
-                drawing = cell_chart.draw(cell, PAPER)
+                drawing = cell_chart.draw(cell, medium)
                 if drawing is not None:
                     yield _Figure(folder, cell_chart, drawing)
 
 
-def write_figure(chart: Chart, drawing: Drawing, folder: Path | Folder, formats: Sequence[str]) -> list[Path]:
+def write_figure(
+    chart: Chart, drawing: Drawing, folder: Path | Folder, formats: Sequence[str], size: Size = _USUAL
+) -> list[Path]:
     """Writes one figure to a folder; returns the paths.
 
     Raises:
         OSError: a file cannot be written.
     """
-    contents = _contents(chart, drawing, formats)
+    contents = _contents(chart, drawing, formats, size)
     with Folder.at(folder) as place:
         return [place.write(name, content, durable=False) for name, content in contents]
 
 
-def _contents(chart: Chart, drawing: Drawing, formats: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+def _contents(chart: Chart, drawing: Drawing, formats: Sequence[str], size: Size) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the files of a figure."""
     name = chart.name
     if "csv" in formats:
         for data, frame in drawing.data.items():
             file = f"{name}.csv" if len(drawing.data) == 1 else f"{name}-{data}.csv"
             yield file, _csv(frame, drawing.csv_names)
-    if "svg" not in formats and "pdf" not in formats:
+    if not {"svg", "pdf", "png"}.intersection(formats):
         return
-    svg = render_svg(chart, drawing)
+    svg = render_svg(chart, drawing, size)
     if "svg" in formats:
         yield f"{name}.svg", svg.encode()
     if "pdf" in formats:
         yield f"{name}.pdf", _in_order(vl_convert.svg_to_pdf(svg))
+    if "png" in formats:
+        yield f"{name}.png", vl_convert.svg_to_png(svg, scale=1.0, ppi=_PNG_DPI)
 
 
 def _csv(frame: pl.DataFrame, names: Mapping[str, str]) -> bytes:
@@ -169,12 +214,12 @@ def _csv(frame: pl.DataFrame, names: Mapping[str, str]) -> bytes:
     return safe.rename({name: as_text(names.get(name, name)) for name in frame.columns}).write_csv().encode()
 
 
-def render_svg(chart: Chart, drawing: Drawing) -> str:
-    """The figure as SVG, as wide as its columns to within a few points (panels have whole widths)."""
+def render_svg(chart: Chart, drawing: Drawing, size: Size = _USUAL) -> str:
+    """The figure as SVG, as wide as its columns or ``size`` to within a few points (panels have whole widths)."""
     spec = specification(chart, drawing, PAPER)
     spec["config"]["legend"]["columns"] *= drawing.span
     spec["datasets"] = {name: rows_of(frame) for name, frame in drawing.data.items()}
-    wanted = COLUMN_PT[drawing.span]
+    wanted = COLUMN_PT[drawing.span] if size.width_pt is None else size.width_pt
     # The size of axes and legends is known only after drawing.
     plot = wanted - 44.0
     set_width(spec, plot, drawing.columns, _spacing(spec))

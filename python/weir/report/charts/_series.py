@@ -169,7 +169,7 @@ def _steps(
 
 def _height(medium: Medium, order: tuple[str, ...], top: float) -> tuple[int, list[float]]:
     """The height of a panel, and the labels of its axis."""
-    height = min(max(medium.row_height, (480 if medium.page else 200) // len(order)), medium.height)
+    height = min(max(medium.row_height, (480 if medium.page else 2 * medium.height) // len(order)), medium.height)
     return height, [0, top] if height < 60 else [0, top / 2, top]
 
 

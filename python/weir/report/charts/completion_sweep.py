@@ -50,7 +50,7 @@ def _spec(medium: Medium, names: list[str], columns: list[str], unit: str) -> Sp
     )
     spec: Spec = (
         alt.layer(encoded, data=named("completion"))
-        .properties(height=medium.height if medium.page else 70)
+        .properties(height=medium.height if medium.page else int(0.7 * medium.height))
         .facet(
             facet=alt.Facet("column:N", sort=columns, title=None, header=header(columns, 24)),
             columns=min(_ACROSS, len(columns)),

@@ -57,7 +57,7 @@ def _population(cell: CellView, medium: Medium) -> Drawing | None:
 @shape
 def _spec(medium: Medium, end_s: float, title: str, order: tuple[str, ...], values: bool) -> Spec:
     x = time_axis(end_s, medium)
-    height = min(max(medium.row_height, (480 if medium.page else 200) // len(order)), medium.height)
+    height = min(max(medium.row_height, (480 if medium.page else 2 * medium.height) // len(order)), medium.height)
     scale = value_scale(values)
     axis = alt.Axis(tickCount=2 if height < 60 else 4)
     base = alt.Chart()

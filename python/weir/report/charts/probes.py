@@ -55,7 +55,7 @@ def _ends(rows: pl.DataFrame, panel: str) -> tuple[float, float]:
 
 @shape
 def _spec(medium: Medium, end_s: float, panels: tuple[tuple[str, float, float], ...]) -> Spec:
-    height = min(max(medium.row_height, (480 if medium.page else 200) // len(panels)), medium.height)
+    height = min(max(medium.row_height, (480 if medium.page else 2 * medium.height) // len(panels)), medium.height)
     titles = shortened([panel for panel, _, _ in panels], 100)
     parts = [
         _panel(medium, end_s, panel, last=number == len(panels) - 1).properties(
