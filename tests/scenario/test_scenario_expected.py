@@ -44,6 +44,13 @@ def test_the_known_outcome_is_part_of_the_claim() -> None:
     assert [e.expected for e in parse(TEXT).expect] == ["holds", "holds", "fails"]
 
 
+def test_the_quick_version_may_have_another_outcome() -> None:
+    known = "expected: fails, note: no link is that fast"
+    scenario = parse(TEXT.replace(known, f"{known}, quick: {{expected: holds, note: slow links are}}"))
+    assert [(e.expected, e.note) for e in scenario.expect][-1] == ("fails", "no link is that fast")
+    assert [(e.expected, e.note) for e in scenario.quick().expect][-1] == ("holds", "slow links are")
+
+
 def test_a_claim_known_to_fail_says_why() -> None:
     with pytest.raises(ScenarioError) as caught:
         parse(TEXT.replace(", note: no link is that fast", ""))

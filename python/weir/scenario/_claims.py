@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from weir.language.problem import Log, Mark, choose
 
-from ._lang_scenario import Claim, RealtimeClaim
+from ._lang_scenario import Claim, QuickClaim, RealtimeClaim
 from ._sweep import Sweep
 
 __all__ = [
@@ -107,8 +107,8 @@ def _expectation(
     The first text is about its `where`, the second about its check.
     """
     factors = sweep.values()
-    other = claim.realtime if version == "realtime" else None
-    other = other or RealtimeClaim()
+    quick = claim.quick if version == "quick" and claim.quick is not None else QuickClaim()
+    other = claim.realtime if version == "realtime" and claim.realtime is not None else RealtimeClaim()
     where: dict[str, str] = {}
     missing = ""
     for name, (text, node) in (claim.where or {}).items():
@@ -126,7 +126,8 @@ def _expectation(
     check = other.check or claim.check
     read = _checked_syntax(claim, check, list(factors), phases, log)
     left_out = "" if read is None or missing else values_left_out(claim.at, "check", read, where, sweep, written, log)
-    note, expected = other.note or claim.note, other.expected or claim.expected
+    note = other.note or quick.note or claim.note
+    expected = other.expected or quick.expected or claim.expected
     if expected == "fails" and not note:
         log.error(claim.at("expected"), "a claim that is known to fail needs a `note` that says why")
     line = claim.mark.line

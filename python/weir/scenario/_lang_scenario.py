@@ -280,6 +280,16 @@ class _WhereValue:
 
 
 @dataclass(frozen=True, kw_only=True)
+class QuickClaim(Spec):
+    """Changes to a claim in the quick version."""
+
+    expected: str | None = key(
+        Choice("an outcome", {"holds": "", "fails": ""}), "The expected outcome there.", default=None
+    )
+    note: str = key(TEXT, "The reason, for a reader.", default="")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RealtimeClaim(Spec):
     """Changes to a claim in the real-time version."""
 
@@ -330,6 +340,9 @@ class Claim(Spec):
         "Only the version for real time can decide the claim, because it is about what only real machines have, such "
         "as processor time: the full version and `--quick` leave it out.",
         default=False,
+    )
+    quick: QuickClaim | None = key(
+        Struct(QuickClaim), "Changes for `--quick`, such as an outcome that depends on the size.", default=None
     )
     realtime: RealtimeClaim | None = key(
         Struct(RealtimeClaim),
