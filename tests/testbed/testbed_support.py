@@ -35,8 +35,8 @@ class Traces:
         """What there is."""
         pids = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()}
         ours = frozenset(pid for pid in pids if _belongs(pid))
-        # Process-id namespaces of nodes: ``sshd`` writes its title over its environment. Numbers are used again, so those
-        # of nodes that have ended say nothing; the kernel ends all processes of a namespace with its first.
+        # Process-id namespaces of nodes: ``sshd`` writes its title over its environment. Numbers are used again: those
+        # of nodes that have ended say nothing. The kernel ends all processes of a namespace with its first.
         nodes = {_space(pid) for pid in ours} - {0, _space(os.getpid())}
         names = Path("/run/netns")
         return cls(
