@@ -95,8 +95,11 @@ def test_schedulers_can_be_classes_of_schedulers() -> None:
         ("{a: {dscp: af11, weight: 60%}, b: {weight: 50%}}", "the weights add up to 110 %; expected 100 % at most"),
         (
             "{a: {dscp: af11, weight: 1%}, b: {dscp: 10, weight: 1%}, c: {weight: 1%}}",
-            "code point 10 is in two classes",
+            "code point `af11` (10) is in two classes",
         ),
+        ("{a: {dscp: [af12, af14], weight: 1%}, b: {weight: 1%}}", "class 1 of assured forwarding has `af11`"),
+        ("{a: {dscp: af51, weight: 1%}, b: {weight: 1%}}", "there is no code point `af51`"),
+        ("{a: {dscp: efs, weight: 1%}, b: {weight: 1%}}", "did you mean `ef`?"),
         ("{a: {weight: 1%}, b: {weight: 1%}}", "only one class can have the rest"),
         ("{a: {dscp: af11, weight: 1%}}", "some code points have no class"),
         (

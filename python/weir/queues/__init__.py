@@ -15,12 +15,14 @@ from typing import Any
 
 from weir.plan import Queue, kind_of
 from weir.queues._classes import children, inner
+from weir.queues._code_points import DSCP_NAMES
 from weir.queues._declared import Element, Form, Key, elements
 from weir.queues._discipline import Below, Discipline, Written
 from weir.queues._tokens import Inside, Tokens
 
 __all__ = [
     "DEFAULT",
+    "DSCP_NAMES",
     "QUEUES",
     "Below",
     "Discipline",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from weir.plan import Link, queue_bytes, wire_bytes
+from weir.queues._code_points import named_point
 from weir.queues._declared import Key, elements
 from weir.queues._discipline import Below, Discipline, Written
 from weir.queues._tokens import Inside, Tokens
@@ -165,7 +166,9 @@ def _check_members(written: Written, classes: Mapping[str, Written]) -> None:
             rest = name
         for point in points or ():
             if point in taken:
-                raise one.error("dscp", f"code point {point} is in two classes, `{taken[point]}` and `{name}`")
+                raise one.error(
+                    "dscp", f"code point {named_point(point)} is in two classes, `{taken[point]}` and `{name}`"
+                )
             taken[point] = name
     if rest is None and len(taken) < _CODE_POINTS:
         message = "some code points have no class; give one class neither `dscp` nor `flows` nor `port`"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weir.plan import Link, RedQueue
+from weir.queues._code_points import named_point
 from weir.queues._discipline import Discipline, Written, limits, told_bytes
 
 __all__ = ["Red"]
@@ -69,7 +70,7 @@ def _class_curves(written: Written) -> list[dict[str, Any]]:
         others = one if points is None else others
         for point in points or ():
             if point in taken:
-                raise one.error("dscp", f"code point {point} is in two classes")
+                raise one.error("dscp", f"code point {named_point(point)} is in two classes")
             taken[point] = one
     if others is None and len(taken) < _CODE_POINTS:
         raise written.error("classes", "some code points have no class; leave `dscp` out of one class to take them")

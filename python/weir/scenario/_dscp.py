@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from weir.language.problem import Log
+from weir.language.problem import Log, listing
 from weir.language.scalars import Choice, Definitions, Integer
 from weir.language.tree import Node
+from weir.queues import DSCP_NAMES
 
 __all__ = ["DSCP"]
 
-DSCP_NAMES = {
-    "default": 0,
-    "cs1": 8,
-    "af11": 10,
-    "af12": 12,
-    "af13": 14,
-    "cs2": 16,
-    "af21": 18,
-    "af22": 20,
-    "af23": 22,
-    "cs3": 24,
-    "af31": 26,
-    "af32": 28,
-    "af33": 30,
-    "cs4": 32,
-    "af41": 34,
-    "af42": 36,
-    "af43": 38,
-    "cs5": 40,
-    "ef": 46,
-    "cs6": 48,
-    "cs7": 56,
-}
+_ASSURED = re.compile(r"af[0-9]+")
 
 
 class DscpType:
@@ -48,10 +28,20 @@ class DscpType:
         text = getattr(node, "text", "")
         if text.lstrip("+-").isdigit():
             return self._number.parse(node, log)
+        if _ASSURED.fullmatch(text) and text not in DSCP_NAMES:
+            raise log.error(node.mark, f"there is no code point `{text}`; {_assured(text)}")
         return DSCP_NAMES[self._name.parse(node, log)]
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
         return {"anyOf": [self._number.schema(defs), self._name.schema(defs)]}
+
+
+def _assured(text: str) -> str:
+    """What assured forwarding has instead of ``text``: four classes with three drop precedences each (RFC 2597)."""
+    names = [name for name in DSCP_NAMES if name.startswith(text[:3])]
+    if not names:
+        return "assured forwarding has classes 1 to 4 with drop precedences 1 to 3, from `af11` to `af43`"
+    return f"class {text[2]} of assured forwarding has {listing(names, 'and')}"
 
 
 DSCP = DscpType()
