@@ -12,7 +12,7 @@ import pytest
 from weir.scenario import Scenario, parse
 from weir.study.claims import Claim, Pages, Papers, Plan, State, Store, Unit, execute, states, work_of
 from weir.study.claims._charts import _columns, _labelled, _read_values, draw
-from weir.study.claims._curves import read_curves, read_profiles
+from weir.study.claims._curves import profiles, read_curves, read_profiles
 from weir.study.claims._maps import read_map
 from weir.study.claims._messages import read_messages
 from weir.study.claims._papers import Drawn, Figure, Recorded, Table
@@ -108,6 +108,8 @@ def test_a_profile_rises_between_the_thresholds_of_the_plan(state: State) -> Non
     assert frame["x"].to_list() == pytest.approx([0, 25, 100])
     assert frame["value"].to_list() == pytest.approx([0, 0, 2])
     assert read_profiles(figure, state, state.used["0001-r0"]) is None, "drop-tail has no profile"
+    drawn = profiles(figure, [({"slope": "gentle"}, frame), ({"slope": "gentle"}, frame)], None)
+    assert drawn.data["curves"]["x"].to_list() == pytest.approx([0, 25, 100]), "once, however many cells have it"
 
 
 def test_a_map_marks_the_cells_whose_metric_is_below_one(state: State) -> None:

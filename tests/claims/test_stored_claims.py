@@ -327,3 +327,22 @@ def test_the_stored_results_are_small_and_are_of_scenarios_that_exist() -> None:
             assert result.date
             assert result.processor
             assert result.packets > 0
+
+
+def test_the_page_about_todays_classes_has_the_stored_values() -> None:
+    share = 0.84733
+    lines = (ROOT / "docs" / "classes-today.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("|")[1:-1] for line in lines if line.startswith("|")]
+    controls = [head.strip() for head in rows[0][1:]]
+    shown = {
+        (row[0].strip(), control): tuple(float(number) for number in cell.strip().rstrip(")").split(" ("))
+        for row in rows[2:]
+        for control, cell in zip(controls, row[1:], strict=True)
+    }
+    cells = Store(PLACE / "results").cells(Unit("B/classes-today", "full", "sim")).values()
+    stored = {(cell.factors["queue"], cell.factors["cc"]): cell for cell in cells}
+    assert shown.keys() == stored.keys()
+    for name, (efficiency, rtt) in shown.items():
+        found = stored[name]
+        assert found.number("efficiency.capacity.mean@whole") == pytest.approx(efficiency / 100 * share, abs=5e-4), name
+        assert found.number("rtt.mean@steady") == pytest.approx(rtt / 1000, abs=6e-4), name

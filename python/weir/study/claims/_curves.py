@@ -73,9 +73,9 @@ def read_profiles(_: Figure, state: State, result: Result) -> pl.DataFrame | Non
 
 
 def profiles(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
-    """A line for each value of ``by``."""
+    """A line for each value of ``by``; cells that differ in something else have the same profiles."""
     parts = [frame.with_columns(curve=pl.lit(factors[figure.options["by"]])) for factors, frame in frames]
-    data = pl.concat(parts).with_row_index("order")
+    data = pl.concat(parts).unique(maintain_order=True).with_row_index("order")
     x = alt.X("x:Q", title=figure.options["axis"], scale=alt.Scale(domain=[0, 100]))
     chart = _lines(data, figure, x, told=False).properties(width=_WIDE, height=_HIGH)
     return Drawing(plain_spec(chart), {"curves": data}, figure.title, span=2)
