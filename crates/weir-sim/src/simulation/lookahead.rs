@@ -20,6 +20,11 @@ use crate::packet::Packet;
 const MOST_VISITS: u64 = 4;
 /// Number of windows that pass in one order before visits are tried again.
 const PAUSE: u32 = 8;
+/// If the queue that divides the network holds less than this, one order of events is faster than a window.
+const SHORTEST_NS: u64 = 100_000;
+/// One order lasts so long then, and twice as long each time until there is a window again.
+const EMPTY_NS: u64 = 1_000_000;
+const MOST_EMPTY_NS: u64 = 1_000_000_000;
 
 /// A window with more events is cut: its packets shall stay in the near cache from the visit of one region to that of the
 /// next.
@@ -32,6 +37,10 @@ pub(super) struct Lookahead {
     regions: Vec<Region>,
     /// By region: everything before this instant is processed, nanoseconds.
     clocks: Vec<u64>,
+    /// See [`Regions::gate`].
+    gate: Option<u32>,
+    /// How long one order lasts next time if the gate's queue is nearly empty.
+    empty_ns: u64,
     stops: Stops,
     /// See [`Stops::patience_ns`].
     patience_ns: u64,
@@ -72,7 +81,9 @@ impl Lookahead {
             most_events: options.window_events.unwrap_or(enough),
             recent: (0, 0),
             clocks: vec![0; regions.all.len()],
+            gate: regions.gate,
             regions: regions.all,
+            empty_ns: EMPTY_NS,
             patience_ns: stops.patience_ns(),
             stops,
             pause: 0,
@@ -94,6 +105,13 @@ impl Lookahead {
         } else if span_ns == self.span_ns && 4 * events < self.most_events {
             self.span_ns = self.span_ns.saturating_mul(2);
         }
+    }
+
+    /// For how long one order of events follows, because hardly anything waits at the gate.
+    fn empty_for(&mut self) -> u64 {
+        let now = self.empty_ns;
+        self.empty_ns = (2 * now).min(MOST_EMPTY_NS);
+        now
     }
 
     /// Whether there were events enough for the visits since the last call.
@@ -135,9 +153,15 @@ impl Simulation {
             let last = if slot == CHANGES { common.0 } else { common.0.saturating_add(1) };
             let whole = last.min(until.0.saturating_add(1));
             let stop = lookahead.stops.first(from, &self.flows, self.statistics.events);
-            let end = whole.min(stop).min(from.saturating_add(lookahead.span_ns));
-            if end <= from && common > until || lookahead.pause > 0 || stop <= from {
-                let patience_ns = if lookahead.pause > 0 { u64::MAX } else { lookahead.patience_ns };
+            let divided = lookahead.gate.map_or(u64::MAX, |link| self.links[link as usize].drained(Time::ZERO).0);
+            let end = whole.min(stop).min(divided).min(from.saturating_add(lookahead.span_ns));
+            let is_empty = divided < from.saturating_add(SHORTEST_NS).min(whole);
+            if end <= from && common > until || lookahead.pause > 0 || stop <= from || is_empty {
+                let patience_ns = match lookahead.pause {
+                    0 if is_empty => lookahead.empty_for(),
+                    0 => lookahead.patience_ns,
+                    _ => u64::MAX,
+                };
                 lookahead.pause = lookahead.pause.saturating_sub(1);
                 lookahead.stops.passed_in_order();
                 match self.run_in_order(until, Time(from.saturating_add(patience_ns))) {
@@ -147,6 +171,7 @@ impl Simulation {
                 continue;
             }
             if end > from {
+                lookahead.empty_ns = EMPTY_NS;
                 self.run_window(lookahead, from, end);
                 if end == whole.min(stop) && !lookahead.was_worth_it() && !lookahead.always {
                     // What a stop cut short says little of the next window.
@@ -186,7 +211,8 @@ impl Simulation {
         while behind {
             behind = false;
             for (index, region) in regions.iter().enumerate() {
-                let reach = region.feeders.iter().map(|(feeder, delay)| clocks[*feeder as usize] + delay);
+                let reach =
+                    region.feeders.iter().map(|feeder| feeder.reach(clocks[feeder.region as usize], &self.links));
                 let safe = reach.fold(end, u64::min);
                 if safe > clocks[index] {
                     self.fetch_for(&regions[index..], end);

@@ -10,12 +10,16 @@
 //! that are fed follow their feeders. An arrival is later than its cause then by the time of a transmission, so that
 //! events of one instant have one order.
 //!
+//! A packet that enters a queue leaves it after all that wait there already. So what a region does at `t` reaches another
+//! one over a link that is busy until `b` not before `b + d`, even if `t` is earlier. Where all delays are zero, a queue
+//! that many flows share divides the network in this way for as long as it is not empty (see [`Regions::gate`]).
+//!
 //! Sender and receiver of a flow belong to the regions of their hosts' first links; packets that leave one link for
 //! different links keep these together.
 
 use weir_links::{Link, Routes, Stop, UNUSED};
 use weir_plan::{ChangeKind, Delay, Plan};
-use weir_units::{Bytes, Dur, Rate};
+use weir_units::{Bytes, Dur, Rate, Time};
 
 use super::batches::{Kind, Kinds};
 use super::slots::Slots;
@@ -33,14 +37,27 @@ pub(super) struct Regions {
     pub of_slots: Vec<u32>,
     /// The regions but [`COMMON`], in the order in which packets pass them.
     pub all: Vec<Region>,
+    /// A link whose queue divides the network: regions are regions only until what waits there now has left it.
+    pub gate: Option<u32>,
 }
 
 /// A region.
 pub(super) struct Region {
     pub number: u32,
     pub kind: Kind,
-    /// The places in [`Regions::all`] of the regions that feed it, and the least delay from there, nanoseconds.
-    pub feeders: Vec<(u32, u64)>,
+    /// What feeds it.
+    pub feeders: Vec<Feeder>,
+}
+
+/// How packets come to a region from another one.
+#[derive(Clone, Copy)]
+pub(super) struct Feeder {
+    /// The place of the other region in [`Regions::all`].
+    pub region: u32,
+    /// The least delay from there, nanoseconds.
+    pub delay_ns: u64,
+    /// The link that all these packets enter first in the other region, if its departures are known at arrival.
+    pub gate: Option<u32>,
 }
 
 /// Links, then senders, then receivers, in sets that are one region.
@@ -123,13 +140,15 @@ enum Edge {
 struct Crossing {
     taker: u32,
     delay_ns: u64,
+    /// See [`Feeder::gate`].
+    gate: Option<u32>,
 }
 
 impl Regions {
     /// Everything in one region: all events in one order.
     pub fn one(slots: Slots, links: &[Link<Packet>]) -> Regions {
         let of_slots = (0..slots.count).map(|slot| if is_used(slot, slots, links) { COMMON } else { UNUSED });
-        Regions { of_slots: of_slots.collect(), all: Vec::new() }
+        Regions { of_slots: of_slots.collect(), all: Vec::new(), gate: None }
     }
 
     /// The regions of a plan; none if there is only one, or if parts of the network depend on each other at once.
@@ -137,9 +156,22 @@ impl Regions {
         if links.iter().any(|link| link.shares_buffer || link.behind_node) {
             return None;
         }
+        let divided =
+            || most_shared(plan, links).and_then(|gate| Regions::divided(plan, slots, links, routes, Some(gate)));
+        Regions::divided(plan, slots, links, routes, None).or_else(divided)
+    }
+
+    /// As [`Regions::of`]; over the link `gate`, packets take as long as they wait for its queue.
+    fn divided(
+        plan: &Plan,
+        slots: Slots,
+        links: &[Link<Packet>],
+        routes: &Routes,
+        gate: Option<u32>,
+    ) -> Option<Regions> {
         let mut sets = Sets::new(links.len() as u32, plan.flows.len() as u32);
         let crossings = crossings(plan, links, routes, &mut sets);
-        sets.unite_mutual(&without_delay(plan, &crossings));
+        sets.unite_mutual(&without_delay(plan, &crossings, gate));
         let number = numbers(plan, &mut sets);
         let count = number.iter().filter(|number| **number != UNUSED).max().map_or(0, |last| *last as usize);
         if count < 2 {
@@ -155,7 +187,7 @@ impl Regions {
                 of_slots[(slots.transmitters + link) as usize] = if region == UNUSED { COMMON } else { region };
             }
             let pipe = &mut of_slots[(slots.pipes + link) as usize];
-            let Some(Crossing { taker, delay_ns }) = *crossing else {
+            let Some(Crossing { taker, delay_ns, gate }) = *crossing else {
                 *pipe = UNUSED;
                 continue;
             };
@@ -163,9 +195,9 @@ impl Regions {
             *pipe = to;
             if from != to {
                 let feeders = &mut all[to as usize - 1].feeders;
-                match feeders.iter_mut().find(|(feeder, _)| *feeder == from - 1) {
-                    Some((_, least)) => *least = delay_ns.min(*least),
-                    None => feeders.push((from - 1, delay_ns)),
+                match feeders.iter_mut().find(|feeder| (feeder.region, feeder.gate) == (from - 1, gate)) {
+                    Some(feeder) => feeder.delay_ns = delay_ns.min(feeder.delay_ns),
+                    None => feeders.push(Feeder { region: from - 1, delay_ns, gate }),
                 }
             } else {
                 feeds_itself[to as usize - 1] = true;
@@ -178,8 +210,29 @@ impl Regions {
         }
         let kinds = Kinds { plan, slots, links, routes, of_slots: &of_slots, feeds_itself }.all();
         all.iter_mut().zip(kinds).for_each(|(region, kind)| region.kind = kind);
-        Some(Regions { of_slots, all })
+        Some(Regions { of_slots, all, gate })
     }
+}
+
+impl Feeder {
+    /// The instant before which nothing comes from it, nanoseconds; it is at `clock` itself.
+    #[inline]
+    pub fn reach(&self, clock: u64, links: &[Link<Packet>]) -> u64 {
+        self.gate.map_or(clock, |link| links[link as usize].drained(Time(clock)).0) + self.delay_ns
+    }
+}
+
+/// Whether a link can be a gate: it is of a router, so that several flows may share it, and its departures are known.
+fn is_gate(plan: &Plan, links: &[Link<Packet>], link: u32) -> bool {
+    !plan.links[link as usize].host_nic && links[link as usize].passes_batches()
+}
+
+/// The link that most flows share, if it can be a gate.
+fn most_shared(plan: &Plan, links: &[Link<Packet>]) -> Option<u32> {
+    let mut flows = vec![0_u32; links.len()];
+    plan.flows.iter().flat_map(|flow| &flow.path).for_each(|link| flows[*link as usize] += 1);
+    let gates = (0..links.len() as u32).filter(|link| flows[*link as usize] > 1 && is_gate(plan, links, *link));
+    gates.max_by_key(|link| (flows[*link as usize], std::cmp::Reverse(*link)))
 }
 
 /// Whether a slot is ever set.
@@ -196,29 +249,31 @@ fn crossings(plan: &Plan, links: &[Link<Packet>], routes: &Routes, sets: &mut Se
         for (path, route, begin, end) in
             [(&flow.path, 2 * index, sender, receiver), (&flow.reverse_path, 2 * index + 1, receiver, sender)]
         {
-            let (mut here, mut delay_ns) = (begin, 0);
+            let (mut here, mut delay_ns, mut gate) = (begin, 0, None);
             for (link, place) in path.iter().zip(routes.start(route)..) {
+                let enters = is_gate(plan, links, *link).then_some(*link);
                 if here == begin {
                     sets.unite(begin, *link);
+                    gate = enters;
                 } else if let Stop::Fused(_) = routes.stop(place) {
                     sets.unite(here, *link);
                 } else {
-                    cross(&mut crossings, here, *link, delay_ns, sets);
-                    delay_ns = 0;
+                    cross(&mut crossings, here, Crossing { taker: *link, delay_ns, gate }, sets);
+                    (delay_ns, gate) = (0, enters);
                 }
                 delay_ns += links[*link as usize].least_delay().0;
                 here = *link;
             }
             if here != begin {
-                cross(&mut crossings, here, end, delay_ns, sets);
+                cross(&mut crossings, here, Crossing { taker: end, delay_ns, gate }, sets);
             }
         }
     }
     crossings
 }
 
-/// The crossings without a delay.
-fn without_delay(plan: &Plan, crossings: &[Option<Crossing>]) -> Vec<Edge> {
+/// The crossings without a delay but those behind the queue of `gate`.
+fn without_delay(plan: &Plan, crossings: &[Option<Crossing>], gate: Option<u32>) -> Vec<Edge> {
     let mut takes_time: Vec<bool> = plan.links.iter().map(|link| transmits_in_time(link.rate_bps)).collect();
     for (link, given) in plan.links.iter().enumerate() {
         takes_time[link] &= matches!(given.delay, Delay::Fixed { .. });
@@ -231,8 +286,9 @@ fn without_delay(plan: &Plan, crossings: &[Option<Crossing>]) -> Vec<Edge> {
         };
     }
     let edge = |(link, crossing): (usize, &Option<Crossing>)| match crossing {
-        Some(Crossing { taker, delay_ns: 0 }) if takes_time[link] => Some(Edge::Later(link as u32, *taker)),
-        Some(Crossing { taker, delay_ns: 0 }) => Some(Edge::AtOnce(link as u32, *taker)),
+        Some(crossing) if gate.is_some() && crossing.gate == gate => None,
+        Some(Crossing { taker, delay_ns: 0, .. }) if takes_time[link] => Some(Edge::Later(link as u32, *taker)),
+        Some(Crossing { taker, delay_ns: 0, .. }) => Some(Edge::AtOnce(link as u32, *taker)),
         _ => None,
     };
     crossings.iter().enumerate().filter_map(edge).collect()
@@ -244,11 +300,12 @@ fn transmits_in_time(rate_bps: u64) -> bool {
     Rate::from_bps(rate_bps.max(1)).time_for(Bytes(SMALLEST_PACKET)) > Dur(2)
 }
 
-/// Notes that `taker` takes packets from the pipe of `link`.
-fn cross(crossings: &mut [Option<Crossing>], link: u32, taker: u32, delay_ns: u64, sets: &mut Sets) {
-    let crossing = crossings[link as usize].get_or_insert(Crossing { taker, delay_ns });
-    crossing.delay_ns = crossing.delay_ns.min(delay_ns);
-    sets.unite(crossing.taker, taker);
+/// Notes who takes packets from the pipe of `link`.
+fn cross(crossings: &mut [Option<Crossing>], link: u32, found: Crossing, sets: &mut Sets) {
+    let crossing = crossings[link as usize].get_or_insert(found);
+    crossing.delay_ns = crossing.delay_ns.min(found.delay_ns);
+    crossing.gate = crossing.gate.filter(|_| crossing.gate == found.gate);
+    sets.unite(crossing.taker, found.taker);
 }
 
 /// The numbers of the regions from 1 on, by the first element of each set, in the order in which packets pass them: all

@@ -51,6 +51,16 @@ fn endless() -> impl Strategy<Value = Plan> {
     })
 }
 
+/// The same without a delay on any link: a queue divides the network while packets wait there.
+fn without_delays() -> impl Strategy<Value = Plan> {
+    endless().prop_map(|mut plan| {
+        for link in &mut plan.links {
+            link.delay = Delay::Fixed { delay_ns: 0 };
+        }
+        plan
+    })
+}
+
 /// A transfer: of a few bytes up to minutes, or a multiple of a segment; with or without a pause before it.
 fn transfer() -> impl Strategy<Value = Transfer> {
     let bytes = prop_oneof![
@@ -178,6 +188,30 @@ fn windows_change_nothing() {
 fn windows_between_transfers_change_nothing() {
     let (ahead, total) = compare(finite());
     assert!(2 * ahead > total, "{ahead} of {total} events in windows");
+}
+
+#[test]
+fn windows_behind_a_queue_change_nothing() {
+    let (ahead, total) = compare(without_delays());
+    assert!(8 * ahead > total, "{ahead} of {total} events in windows");
+}
+
+/// Without a delay, what waits at the bottleneck divides the network; when it is empty, one order is needed.
+#[test]
+fn a_full_queue_divides_a_network_without_delays() {
+    let mut seldom_full = bottleneck(droptail(Some(4_000_000), None));
+    for (pair, flow) in (0..).zip(&mut seldom_full.flows) {
+        (flow.start_ns, flow.stop_ns) = (pair / 4 * 40 * MS, Some((pair / 4 * 40 + 50) * MS));
+    }
+    for (mut plan, least) in [(bottleneck(droptail(Some(4_000_000), None)), 0.8), (seldom_full, 0.05)] {
+        for link in &mut plan.links {
+            link.delay = Delay::Fixed { delay_ns: 0 };
+        }
+        let (tables, statistics, events) = run_ahead(&plan, 130 * MS, None);
+        let share = events as f64 / statistics.events as f64;
+        assert!(share > least, "{share} of all events in windows");
+        assert_same(&tables, &run_with(&plan, REFERENCE), &[]).unwrap();
+    }
 }
 
 /// A bottleneck of 2 Gb/s and 20 ms: thousands of packets come to it in a window, more than a batch. One flow for each
