@@ -115,6 +115,6 @@ def _value(key: Key) -> str:
 def _in_linux(one: Element) -> str:
     equivalent = queues.discipline(one.name)
     if not equivalent.names:
-        return "Linux does not have it: methods whose links are the kernel's own refuse it."
+        return "weir uses no discipline of the kernel for it: methods whose links are the kernel's own refuse it."
     names = ", ".join(f"`{name}`" for name in equivalent.names)
     return f"In Linux: {names}. {equivalent.differs}".strip()

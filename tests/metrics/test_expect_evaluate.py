@@ -211,6 +211,33 @@ def test_an_interval_that_holds_zero_is_said(run: Run) -> None:
     assert not verdict.settled
 
 
+@pytest.mark.parametrize(
+    ("check", "outcome"),
+    [
+        # The mean is 300 Mb/s, with an interval from 297.5 to 302.5.
+        ("min(goodput.mean, 299.4Mbps) >= 299Mbps", "undecided"),
+        ("min(goodput.mean, 290Mbps) >= 289Mbps", "holds"),
+        ("min(goodput.mean, 299.4Mbps) <= 303Mbps", "holds"),
+        ("max(goodput.mean, 300.4Mbps) <= 301Mbps", "undecided"),
+        ("max(goodput.mean, 300.4Mbps) <= 303Mbps", "holds"),
+        ("max(goodput.mean, 300.4Mbps) <= 300.2Mbps", "fails"),
+        ("abs(goodput.mean - 300Mbps) <= 2Mbps", "undecided"),
+        ("abs(goodput.mean - 300Mbps) <= 3Mbps", "holds"),
+        ("abs(goodput.mean - 310Mbps) >= 7Mbps", "holds"),
+        ("abs(300Mbps - goodput.mean) >= 3Mbps", "fails"),
+    ],
+)
+def test_chance_is_not_hidden_by_min_max_and_abs(run: Run, check: str, outcome: str) -> None:
+    """They return the same on every subset of the repeats, although the metric in them differs."""
+    assert judge(run, check, cc="reno", rtt="100ms").outcome == outcome
+
+
+def test_members_that_may_be_the_smallest_all_count(run: Run) -> None:
+    """Over two metrics that repeats do not tell apart, the interval is that of either."""
+    assert judge(run, "min(goodput.mean over cc) >= 297Mbps", rtt="100ms").outcome == "holds"
+    assert judge(run, "min(goodput.mean over cc) >= 298Mbps", rtt="100ms").outcome == "undecided"
+
+
 def test_what_a_value_may_be_off_is_said(run: Run) -> None:
     """An interval that crosses the end of the tolerance: without its width, nobody sees why it is undecided."""
     verdict = judge(run, "goodput.mean within 1% of 297Mbps", cc="reno", rtt="100ms")

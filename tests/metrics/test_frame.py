@@ -140,6 +140,7 @@ def test_frames_of_other_libraries(run: MeasuredRun) -> None:
     ("names", "options", "problem"),
     [
         ([], {}, "no metric named"),
+        ([["jain"]], {}, "one by one"),
         (["jain"], {"by": "rt"}, "by='rt'.*Did you mean 'rtt'"),
         (["jain"], {"by": "flow"}, "one value for all flows"),
         (["goodput"], {"by": "link"}, "cannot be split by link"),
@@ -147,7 +148,7 @@ def test_frames_of_other_libraries(run: MeasuredRun) -> None:
         (["jain nonsense"], {}, "column 6"),
     ],
 )
-def test_bad_requests_say_why(run: MeasuredRun, names: list[str], options: dict[str, Any], problem: str) -> None:
+def test_bad_requests_say_why(run: MeasuredRun, names: list[Any], options: dict[str, Any], problem: str) -> None:
     with pytest.raises(MetricError, match=problem):
         run.metrics(*names, **options)
 

@@ -50,7 +50,7 @@ def test_the_kernel_marks_by_a_codel_that_never_drops() -> None:
         ("{step: {threshold: 1ms, drop: true}}", "step marking with `drop`"),
         ("{step: {threshold: 1B}}", "a threshold of less than a microsecond"),
         ("{codel: {ce_threshold: 1ms}}", "`ce_threshold`, whose marks Linux counts apart"),
-        ("dualpi2", "a queue dualpi2, which Linux does not have"),
+        ("dualpi2", "a queue dualpi2, for which weir has no discipline of the kernel"),
     ],
 )
 def test_what_the_kernel_lacks(queue: str, lacks: str) -> None:

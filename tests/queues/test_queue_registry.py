@@ -116,6 +116,6 @@ def test_a_queue_without_a_module_is_one_that_linux_lacks() -> None:
     lacking = queues.discipline("headdrop")
     assert type(lacking) is Discipline
     assert not lacking.plain
-    assert lacking.obstacle(link("1bdp")) == "a queue headdrop, which Linux does not have"
+    assert lacking.obstacle(link("1bdp")) == "a queue headdrop, for which weir has no discipline of the kernel"
     with pytest.raises(ValueError, match="Linux has no queue headdrop"):
         lacking.arguments(link("1bdp"), on_wire=True)

@@ -84,7 +84,7 @@ class Discipline:
     """
 
     names: ClassVar[tuple[str, ...]] = ()
-    """What ``tc`` calls it; none: Linux does not have it."""
+    """What ``tc`` calls it; none: weir uses no discipline of the kernel for it."""
     differs: ClassVar[str] = ""
     """Sentences about what the kernel's does otherwise, for the documents."""
     marks_word: ClassVar[int | None] = None
@@ -136,7 +136,7 @@ class Discipline:
 
     def obstacle(self, link: Link) -> str | None:
         """The property of ``link``'s queue that the kernel's discipline lacks; ``None`` if they are equivalent."""
-        return f"a queue {self.kind}, which Linux does not have"
+        return f"a queue {self.kind}, for which weir has no discipline of the kernel"
 
     def below(self, link: Link) -> tuple[Below, ...]:
         """The queues below it in the kernel, in the order of the plan."""

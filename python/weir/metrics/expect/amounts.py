@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from weir.metrics.bounds import ANY, SHARE, Bounds
 from weir.metrics.expect.source import Context, Source
-from weir.metrics.expect.syntax import LABELS, MEMBERS, Binary, Call, Metric, Negative, Node, Number, Text
+from weir.metrics.expect.syntax import LABELS, MEMBERS, Binary, Call, Metric, Negative, Node, Number, Text, walk
 from weir.metrics.expect.values import Amount, UndecidedError, aggregate, arithmetic, fit
 from weir.run.quantity import ONE, Dimension, parse_quantity, same_value
 
-__all__ = ["Amounts", "Point", "ranked"]
+__all__ = ["Amounts", "Point", "picks", "ranked"]
 
 Point = dict[str, str]
 """Values of some factors."""
@@ -23,6 +24,8 @@ class Amounts:
     """Evaluates numbers and words with the metrics of a run."""
 
     source: Source
+    chosen: Mapping[Call, int] = field(default_factory=dict)
+    """Calls that :func:`picks` finds, and the number of the candidate that each returns, whatever the values."""
 
     def amount(self, node: Node, context: Context) -> Amount:
         """The value of ``node``.
@@ -73,6 +76,17 @@ class Amounts:
             raise UndecidedError(f"{node.text} needs two values of {node.over[0]} or more")
         return points, [self.amount(node.parts[0], opened.bind(point)) for point in points]
 
+    def candidates(self, node: Call, context: Context) -> list[Amount]:
+        """The amounts of which a call that :func:`picks` finds returns one.
+
+        Raises:
+            UndecidedError: one of them is undefined on this run.
+        """
+        if node.function == "abs":
+            part = self.amount(node.parts[0], context)
+            return [part, -part]
+        return self.over(node, context)[1] if node.over else [self.amount(part, context) for part in node.parts]
+
     def _binary(self, node: Binary, context: Context) -> Amount:
         """Arithmetic without left recursion: a sum of hundreds of terms nests that deeply."""
         chain: list[Binary] = []
@@ -86,6 +100,8 @@ class Amounts:
         return value
 
     def _call(self, node: Call, context: Context) -> Amount:
+        if node in self.chosen:
+            return self.candidates(node, context)[self.chosen[node]]
         if node.function == "abs":
             return abs(self.amount(node.parts[0], context))
         if not node.over:
@@ -99,6 +115,17 @@ class Amounts:
         if node.function in ("slope", "intercept", "r2", "spearman"):
             return _fit(node, points, amounts)
         return aggregate(node.function, amounts)
+
+
+def picks(node: Node) -> list[Call]:
+    """The calls in ``node`` that return one of several amounts: ``min``, ``max``; ``abs``, the larger of x and -x."""
+    calls = [part for part in walk(node) if isinstance(part, Call)]
+    return [
+        call
+        for call in dict.fromkeys(calls)
+        if call.function == "abs"
+        or (call.function in ("min", "max") and not set(call.over) & set(MEMBERS) and (call.over or call.parts[1:]))
+    ]
 
 
 def _rank(node: Call, points: list[Point], amounts: list[Amount]) -> Amount:

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from weir.metrics.expect.amounts import Amounts
+from weir.metrics.expect.amounts import Amounts, picks
 from weir.metrics.expect.dimensions import dimension_of, is_percent
 from weir.metrics.expect.labels import is_label, judge_label, rank_interval
 from weir.metrics.expect.resample import Resampling
@@ -24,11 +25,14 @@ from weir.metrics.expect.sides import (
 )
 from weir.metrics.expect.source import Context, Source
 from weir.metrics.expect.syntax import Between, Call, Compare, Metric, Node, Number, Within
-from weir.metrics.expect.values import Amount, UndecidedError
+from weir.metrics.expect.values import Amount, UndecidedError, arithmetic
 from weir.metrics.expect.verdict import Measurement
 from weir.run.quantity import ONE, Dimension
 
 __all__ = ["Comparison"]
+
+_MOST_CHOICES = 64
+"""A comparison with more combinations of candidates of ``min``, ``max`` and ``abs`` has no interval."""
 
 
 @dataclass
@@ -94,14 +98,57 @@ class Comparison:
             return NO_INTERVAL, NO_INTERVAL
 
     def _of_repeats(self, sides: Sides, context: Context, repeats: Sequence[int]) -> tuple[Range, Range]:
+        """The intervals of value and margin.
+
+        ``min``, ``max`` and ``abs`` are not smooth: where one candidate is returned by a hair, the values on subsets of
+        the repeats say nothing of another one that might be. So the intervals are those around all candidates that
+        may be the smallest or largest.
+        """
         resampling = Resampling.of(self.node, repeats, self.level)
-        parts = [self._sides(part) for part in resampling.contexts(context)]
-        margins = [
-            resampling.interval(margin, [p.margins[i] for p in parts], sides.scale)
-            for i, margin in enumerate(sides.margins)
+        found = [
+            self._around(Amounts(self.source, chosen), resampling, context, sides.scale)
+            for chosen in self._choices(resampling, context, sides.scale)
         ]
-        value = resampling.interval(sides.value, [p.value for p in parts], sides.scale)
-        return value, sides.combine(margins)
+        one = len(picks(self.node)) == 1
+        values = _combined(sides.value.value, [(whole.value.value, ends) for whole, ends, _ in found], one)
+        margins = _combined(sides.margin.value, [(whole.margin.value, ends) for whole, _, ends in found], one)
+        return values, margins
+
+    def _around(
+        self, amounts: Amounts, resampling: Resampling, context: Context, scale: float
+    ) -> tuple[Sides, Range, Range]:
+        whole = self._sides(context, amounts)
+        parts = [self._sides(part, amounts) for part in resampling.contexts(context)]
+        margins = [
+            resampling.interval(margin, [p.margins[i] for p in parts], scale) for i, margin in enumerate(whole.margins)
+        ]
+        return whole, resampling.interval(whole.value, [p.value for p in parts], scale), whole.combine(margins)
+
+    def _choices(self, resampling: Resampling, context: Context, scale: float) -> Iterator[dict[Call, int]]:
+        """The combinations of candidates that calls in the comparison may return.
+
+        Raises:
+            UndecidedError: there are too many.
+        """
+        calls = picks(self.node)
+        possible = [self._possible(call, resampling, context, scale) for call in calls]
+        if math.prod(map(len, possible)) > _MOST_CHOICES:
+            raise UndecidedError("too many of the compared values may be the smallest or largest")
+        for places in itertools.product(*possible):
+            yield dict(zip(calls, places, strict=True))
+
+    def _possible(self, call: Call, resampling: Resampling, context: Context, scale: float) -> list[int]:
+        """The candidates of a call that no other one surely precedes."""
+        sign = -1.0 if call.function == "min" else 1.0
+        every = [self._amounts.candidates(call, part) for part in (context, *resampling.contexts(context))]
+
+        def surely_behind(one: int, other: int) -> bool:
+            ahead, *others = (arithmetic("-", amounts[other], amounts[one]) for amounts in every)
+            low, high = resampling.interval(ahead, others, scale)
+            return (low if sign > 0 else -high) > 0
+
+        places = range(len(every[0]))
+        return [one for one in places if not any(surely_behind(one, other) for other in places if other != one)]
 
     def _of_rank(self, sides: Sides, rank: Call, context: Context, repeats: Sequence[int]) -> tuple[Range, Range]:
         assert isinstance(self.node, Compare)
@@ -115,8 +162,8 @@ class Comparison:
             margins.append(compare(self.node.operator, left, right).margin.value)
         return (ends if rank is self.node.left else NO_INTERVAL), (min(margins), max(margins))
 
-    def _sides(self, context: Context) -> Sides:
-        node, amount = self.node, self._amounts.amount
+    def _sides(self, context: Context, amounts: Amounts | None = None) -> Sides:
+        node, amount = self.node, (amounts or self._amounts).amount
         match node:
             case Compare(operator=operator):
                 return compare(operator, amount(node.left, context), amount(node.right, context))
@@ -150,3 +197,19 @@ class Comparison:
         return Measurement(
             self.node.text, shown, "undecided", nan, nan, nan, "", nan, nan, nan, 0, dimension, reason, level=self.level
         )
+
+
+def _combined(actual: float, found: Sequence[tuple[float, Range]], one: bool) -> Range:
+    """The interval of a number, from its value and interval with each candidate.
+
+    With ``one`` call among candidates, the number is the smallest or the largest of its values, and so are the ends of
+    its interval. With several calls, the interval holds all of theirs.
+    """
+    values, lows, highs = [v for v, _ in found], [low for _, (low, _) in found], [high for _, (_, high) in found]
+    if any(map(math.isnan, (*lows, *highs))):
+        return NO_INTERVAL
+    if one and actual == min(values) < max(values):
+        return min(lows), min(highs)
+    if one and actual == max(values) > min(values):
+        return max(lows), max(highs)
+    return min(lows), max(highs)
