@@ -75,6 +75,19 @@ def _case(factors: Factors) -> str:
     return factors["case"]
 
 
+_FIRST, _SECOND = ("100Mbps", "200Mbps", "400Mbps"), ("200Mbps", "600Mbps", "1Gbps")
+
+
+def _offered(switches: tuple[str, ...]) -> tuple[Cell, ...]:
+    """Two constant rates through switches; the share of each that passes depends on both."""
+    cells = []
+    for (i, switch), (j, one), (k, two) in product(enumerate(switches), enumerate(_FIRST), enumerate(_SECOND)):
+        passes = (1 - 0.07 * (j + 1) * (k + i), 1 - 0.31 * k * (i + 0.3) - 0.03 * j)
+        bell = Dumbbell(flows=2, duration=6, every=0.5, step=0.5, protocol="udp", groups=("a", "b"), passes=passes)
+        cells.append(Cell({"switch": switch, "one": one, "two": two}, bell=bell))
+    return tuple(cells)
+
+
 _GRID = {"x": "rtt", "series": "cc", "column": _rtt, "row": _cc}
 _CCS, _RTTS = ("reno", "bic", "scalable"), ("20ms", "100ms", "200ms")
 
@@ -113,6 +126,17 @@ SHAPES: dict[str, Shape] = {
     ),
     "acknowledgements": Shape((Cell(),), replace(_BELL, acks=2)),
     "acknowledgements of many": Shape((Cell(),), replace(_BELL, flows=9, every=0.5, acks=9)),
+    "two rates": Shape(
+        _offered(("fair", "fifo")),
+        x="one",
+        series="switch",
+        further=("two",),
+        column=lambda f: f"one {f['one']}",
+        row=lambda f: f"{f['switch']}, two {f['two']}",
+    ),
+    "a trace": Shape((Cell(),), replace(_BELL, trace=50)),
+    "a trace without losses": Shape((Cell({"cc": "bic"}),), replace(_BELL, flows=1, trace=50, protocol="udp")),
+    "a trace of many": Shape((Cell(),), replace(_BELL, flows=8, every=0.5, trace=1200)),
     "no phase": Shape((Cell(),), Dumbbell(flows=3, duration=12, every=2, step=0.5, phase_names=())),
     "nothing gets through": Shape((Cell(),), Dumbbell(flows=3, duration=12, every=2, step=0.5, capacity=1.0)),
     "two phases": Shape((Cell(),), Dumbbell(flows=7, duration=24, every=2, step=0.5)),

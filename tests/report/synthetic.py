@@ -73,6 +73,10 @@ class Dumbbell:
     """Name of the shared link."""
     classes: tuple[str, ...] = ()
     """Names of the classes of its queue, in its direction from source to sink."""
+    passes: tuple[float, ...] = ()
+    """Share of each flow's packets that arrives, apart from what the bottleneck drops."""
+    trace: int = 0
+    """Packets of each flow in the trace; of those of the first flow, every third is lost."""
 
     def phases(self) -> list[dict[str, Any]]:
         """Two named windows, as in the papers: five flows active, and all of them."""
@@ -172,6 +176,8 @@ def _goodput(trace: _Trace, bell: Dumbbell) -> pa.Table:
     time, flow = _grid(trace, keep)
     sent = trace.rate[keep] / 8 * bell.step
     delivered = sent * _PAYLOAD / _PACKET
+    if bell.passes:
+        delivered = delivered * np.array(bell.passes)[flow]
     return _table(
         "goodput",
         {"time_ns": time, "flow": flow, "delivered_bytes": delivered.astype(int), "sent_ip_bytes": sent.astype(int)},
@@ -328,6 +334,19 @@ def _probes(trace: _Trace, bell: Dumbbell) -> pa.Table:
     return _table("probes", columns)
 
 
+def _packets(bell: Dumbbell) -> str:
+    """The packets of every flow in turn, a millisecond apart and numbered from 40 on; acknowledgements beside them."""
+    lines = ["time_ns,event,link,flow,from,connection,kind,number,id"]
+    for number in range(bell.trace):
+        for flow in range(bell.flows):
+            time = 2 * _SECOND + (number * bell.flows + flow) * 1_000_000
+            event = "dropped" if flow == 0 and number % 3 == 1 else "received"
+            lines.append(f"{time - 5},sent,,{flow},sender,0,data,{40 + number},1")
+            lines.append(f"{time},{event},,{flow},sender,0,data,{40 + number},1")
+            lines.append(f"{time},received,,{flow},receiver,0,ack,{number},1")
+    return "\n".join(lines) + "\n"
+
+
 def _acks(trace: _Trace, bell: Dumbbell) -> pa.Table:
     """Two rows in each interval of the first flows, with windows that rise and fall."""
     time, flow = _grid(trace, trace.rate > 0)
@@ -451,6 +470,8 @@ def _write_cell(folder: Path, cell: Cell, bell: Dumbbell, title: str, seed: int)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     for name, document in (_machines(bell) if cell.machines else {}).items():
         (folder / f"{name}.json").write_text(json.dumps(document))
+    if bell.trace:
+        (folder / "packets.csv").write_text(_packets(bell))
     trace = _Trace(bell, cc, rtt, seed)
     tables = {
         "flows": _flows(trace, bell, seed),

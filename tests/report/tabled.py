@@ -10,12 +10,14 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import polars as pl
 from scene import Point
 from shapes import Shape
 from told import TheCell, TheRun, Told, banded, buckets, curve, envelope, shown
 
 from weir.report._text import unit_for
+from weir.report.contours import contours
 from weir.run.quantity import parse_quantity
 
 __all__ = ["READERS", "reader_of"]
@@ -179,6 +181,33 @@ def acks(cell: TheCell) -> list[Told]:
     told = [Told("#0", "line", _stepped(queue, "queue_bytes", width))]
     windows = {i: _stepped(frame.filter(pl.col("flow") == i), "cwnd", width) for i in first}
     return [*told, *(Told("#1", "line", window, looks[names[i]]) for i, window in windows.items())]
+
+
+@reads("sequence")
+def sequence(cell: TheCell) -> list[Told]:
+    """The first eight thousand packets of six flows: those received above those dropped, numbered from the first."""
+    file = cell.folder / "packets.csv"
+    if not file.is_file():
+        return []
+    names = {i: f["name"] for i, f in list(enumerate(cell.plan["flows"]))[:6]}
+    looks = shown(list(names.values()), 36 if cell.medium.page else 26)
+    found: dict[tuple[str, int], list[tuple[float, int]]] = {}
+    first: dict[int, int] = {}
+    rows = [line.split(",") for line in file.read_text().splitlines()[1:]]
+    kept = [r for r in rows if r[1] in ("received", "dropped") and r[4] == "sender" and int(r[3]) in names]
+    for time, event, _, flow, _, _, _, number, _ in kept[:8000]:
+        first.setdefault(int(flow), int(number))
+        found.setdefault((event, int(flow)), []).append((int(time) / _SECOND, int(number)))
+    several = any(event == "dropped" for event, _ in found)
+    return [
+        Told(
+            {"received": "#0", "dropped": "#1"}[event] if several else "",
+            "symbol",
+            tuple(Point(time, number - first[flow]) for time, number in points),
+            looks[names[flow]],
+        )
+        for (event, flow), points in found.items()
+    ]
 
 
 def _link_panels(cell: TheCell, values: dict[str, pl.Expr], limit: bool) -> Iterator[Told]:
@@ -577,6 +606,33 @@ def goodput_grid(run: TheRun) -> list[Told]:
     for cell in run.cells if _compared(run) else ():
         for series, flows in cell.looks().values():
             told += banded(_panel(run, cell), _total(cell, cell.width("goodput", 90), flows), series)
+    return told
+
+
+@reads("isolines")
+def isolines(run: TheRun) -> list[Told]:
+    """Lines of equal ratio over the two rates of the sweep, with their levels; a panel for each entry and switch."""
+    rates = [f for f in run.run.factors if str(run.cells[0].cell.factors[f]).endswith("bps")]
+    if len(rates) != 2:
+        return []
+    rows = run.metric("port.ratio", "group").to_dicts()
+    last = run.cells[0].plan["phases"][-1]["name"]
+    panels: dict[str, dict[tuple[float, float], float]] = {}
+    for row in rows:
+        if row["phase"] == last:
+            at = (_in_base(row[rates[0]]), _in_base(row[rates[1]]))
+            panels.setdefault(f"{row['group']}, {row['switch']}", {})[at] = row["value"]
+    told = []
+    for panel, values in panels.items():
+        x, y = (sorted({at[i] for at in values}) for i in (0, 1))
+        grid = np.array([[values[one, two] for two in y] for one in x])
+        for level in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99):
+            for line in contours(x, y, grid, level):
+                half = [(a + b) / 2 for a, b in zip(line[(len(line) - 1) // 2], line[len(line) // 2], strict=True)]
+                points = [Point(*at) for at in line]
+                points.insert(len(line) // 2 + len(line) % 2, Point(*half))
+                told.append(Told(panel, "line", tuple(points), f"{level:g}"))
+                told += 2 * [Told(panel, "text", (Point(*half, text=f"{level:g}"),))]
     return told
 
 

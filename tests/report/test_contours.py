@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from weir.report.contours import contours
+from weir.report.contours import contours, isolines
 
 GRID = [float(n) for n in range(6)]
 
@@ -35,3 +35,14 @@ def test_lines_of_a_saddle_do_not_cross() -> None:
 def test_nothing_is_drawn_where_values_are_missing() -> None:
     values = np.array([[0.0, 0.0, 0.0], [1.0, np.nan, 1.0], [1.0, 1.0, 1.0]])
     assert contours(GRID[:3], GRID[:3], values, 0.5) == []
+
+
+def test_isolines_are_the_contours_of_all_levels_in_their_order() -> None:
+    x, y = np.meshgrid(GRID, GRID, indexing="ij")
+    found = isolines(GRID, GRID, x + y, [3.5, 20.0, 7.0])
+    assert found["level"].unique(maintain_order=True).to_list() == [3.5, 7.0]
+    for level in (3.5, 7.0):
+        rows = found.filter(level=level)
+        (line,) = contours(GRID, GRID, x + y, level)
+        assert rows.select("x", "y").rows() == line
+        assert rows["order"].to_list() == list(range(len(line)))

@@ -102,6 +102,26 @@ def test_charts_of_a_cell_show_what_its_tables_say(name: str, drawn: Medium, run
     assert found == []
 
 
+def test_the_time_shown_enlarges_the_sequence(views: Any) -> None:
+    page, chart = medium(1), next(chart for chart in CELL_CHARTS if chart.name == "sequence")
+    drawing = chart.draw(views("a trace").combinations[0], page)
+    assert drawing is not None
+    spec = specification(chart, drawing, page)
+    spec["datasets"] = {name: rows_of(frame) for name, frame in drawing.data.items()}
+    window = {"tmin": 2.0295, "tmax": 2.0605}
+    spec["params"] = [{**param, "value": window[param["name"]]} for param in spec["params"]]
+    set_width(spec, 800, drawing.columns, 8)
+    marks = [mark for mark in read_scene(spec).marks if mark.panel == "#0"]
+    assert not any(mark.outside for mark in marks)
+    times = [point.x for mark in marks for point in mark.points]
+    numbers = [point.y for mark in marks for point in mark.points]
+    lost = {3 * number for number in range(10, 21) if number % 3 == 1}
+    wanted = [2 + i / 1000 for i in range(30, 61) if i not in lost]
+    assert sorted(times) == pytest.approx(wanted, abs=1e-4)  # type: ignore[type-var]  # numbers
+    assert min(numbers) == pytest.approx(10, abs=0.1)  # type: ignore[type-var]  # numbers
+    assert max(numbers) == pytest.approx(20, abs=0.1)  # type: ignore[type-var]  # numbers
+
+
 def _charts(name: str) -> Iterator[RunChart]:
     """The charts of the run; of several made by one function, two, except for a few shapes of runs."""
     made: Counter[object] = Counter()

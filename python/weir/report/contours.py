@@ -6,11 +6,27 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-__all__ = ["contours"]
+__all__ = ["contours", "isolines"]
 
 Point = tuple[float, float]
 Floats = npt.NDArray[np.float64]
+
+
+def isolines(x: Sequence[float], y: Sequence[float], values: Floats, levels: Sequence[float]) -> pl.DataFrame:
+    """The points of the lines of all ``levels`` as rows: ``level``, ``line`` (its name), ``order`` in it, ``x``, ``y``.
+
+    The arguments are those of `contours`.
+    """
+    rows = [
+        (level, f"{level}/{number}", order, *point)
+        for level in levels
+        for number, line in enumerate(contours(x, y, values, level))
+        for order, point in enumerate(line)
+    ]
+    schema = {"level": pl.Float64, "line": pl.String, "order": pl.Int64, "x": pl.Float64, "y": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def contours(x: Sequence[float], y: Sequence[float], values: Floats, level: float) -> list[list[Point]]:

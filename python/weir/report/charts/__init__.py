@@ -18,6 +18,7 @@ from weir.report.charts import (
     goodput_flows,
     goodput_grid,
     goodput_total,
+    isolines,
     loss,
     metric_behind,
     metric_by_factor,
@@ -27,6 +28,7 @@ from weir.report.charts import (
     queue_delay,
     recoveries,
     rtt,
+    sequence,
     summary,
     timeline,
 )
@@ -72,6 +74,7 @@ _by, _behind = metric_by_factor.chart, metric_behind.chart
 RUN_CHARTS: tuple[RunChart, ...] = (
     summary.CHART,
     goodput_grid.CHART,
+    isolines.CHART,
     _by("goodput.mean", "Mean goodput", "Mean goodput of a flow over time, averaged over the flows.", entries=True),
     _behind("goodput.mean", "Mean goodput", "more", entries=True),
     _by("goodput.aggregate.mean", "Aggregate goodput", "Mean over time of the sum of the flows' goodputs."),
@@ -124,6 +127,7 @@ CELL_CHARTS: tuple[CellChart, ...] = (
     goodput_flows.CHART,
     cwnd.CHART,
     acks.CHART,
+    sequence.CHART,
     probes.CHART,
     queue.CHART,
     queue_delay.CHART,

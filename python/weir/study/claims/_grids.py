@@ -11,7 +11,7 @@ import polars as pl
 
 from weir.metrics.expect import name_of
 from weir.report.charts import Drawing, category_scale, named, plain_spec
-from weir.report.contours import contours
+from weir.report.contours import isolines
 from weir.study.claims._judge import State
 from weir.study.claims._papers import Figure, Table
 from weir.study.claims._store import Result
@@ -42,18 +42,15 @@ def draw_isolines(figure: Figure, frames: _Frames, _: Table | None) -> Drawing:
     """Lines of equal value over two rates, a panel for each value of ``panels``."""
     by, levels = figure.options["panels"], [float(level) for level in figure.options["levels"]]
     panels = list(dict.fromkeys(factors[by] for factors, _ in frames))
-    rows = []
+    parts = []
     for panel in panels:
         points = pl.concat([frame for factors, frame in frames if factors[by] == panel])
         x, y = (sorted(set(points[name])) for name in ("x", "y"))
         values = np.full((len(x), len(y)), np.nan)
         for at_x, at_y, value in points.select("x", "y", "value").rows():
             values[x.index(at_x), y.index(at_y)] = value
-        for level in levels:
-            for number, line in enumerate(contours(x, y, values, level)):
-                rows += [(panel, level, f"{level}/{number}", i, *point) for i, point in enumerate(line)]
-    schema = {"panel": pl.String, "level": pl.Float64, "line": pl.String, "order": pl.Int64}
-    data = pl.DataFrame(rows, schema={**schema, "x": pl.Float64, "y": pl.Float64}, orient="row")
+        parts.append(isolines(x, y, values, levels).select(pl.lit(panel).alias("panel"), pl.all()))
+    data = pl.concat(parts)
     ends = alt.Scale(domain=[0, 1000])
     lines = (
         alt.Chart(named("lines"))

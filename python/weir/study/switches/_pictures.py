@@ -10,7 +10,7 @@ import vl_convert
 
 from weir.report import theme
 from weir.report.charts import category_scale
-from weir.report.contours import contours
+from weir.report.contours import isolines
 from weir.study.switches._characterise import Characterised
 
 __all__ = ["bursts", "isolines_of", "sequence"]
@@ -26,14 +26,19 @@ def isolines_of(found: Characterised) -> str:
     for side, behaviour in zip(_SIDES, (found.measured, found.model), strict=True):
         rates = [share * full for share in behaviour.isolines.shares]
         for port in (0, 1):
-            for level in _LEVELS:
-                for number, line in enumerate(contours(rates, rates, behaviour.isolines.ratio[port], level)):
-                    name = f"{side}/{level}/{number}"
-                    look = {"side": side, "input": f"Input {port + 1}", "level": f"{level:g}", "line": name}
-                    places = [
-                        {"order": n, "first": round(x, 2), "second": round(y, 2)} for n, (x, y) in enumerate(line)
-                    ]
-                    rows += [{**look, **place} for place in places]
+            lines = isolines(rates, rates, behaviour.isolines.ratio[port], _LEVELS)
+            rows += [
+                {
+                    "side": side,
+                    "input": f"Input {port + 1}",
+                    "level": f"{level:g}",
+                    "line": f"{side}/{line}",
+                    "order": order,
+                    "first": round(first, 2),
+                    "second": round(second, 2),
+                }
+                for level, line, order, first, second in lines.rows()
+            ]
     if not rows:
         return ""
     levels = [f"{level:g}" for level in _LEVELS if any(row["level"] == f"{level:g}" for row in rows)]
