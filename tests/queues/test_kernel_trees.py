@@ -144,7 +144,10 @@ def test_red_below_a_bucket_or_in_a_class_learns_that_it_is_empty() -> None:
     [
         (two("drr", second=_RED), "class be: a queue below drr, which does not tell it that it is empty"),
         (two("ets", first=_RED), "class af: a queue below ets, which does not tell it that it is empty"),
-        (two("wrr", af="weight: 90%, ", be="weight: 10%, "), "a queue wrr, for which weir has no discipline of the kernel"),
+        (
+            two("wrr", af="weight: 90%, ", be="weight: 10%, "),
+            "a queue wrr, for which weir has no discipline of the kernel",
+        ),
         (
             two("prio", second="{red: {size: 1bdp, min: 15kB, max: 45kB, gentle: true}}"),
             "class be: RED in a form that the kernel lacks (several curves, gentle, or its weight)",

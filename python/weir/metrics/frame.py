@@ -81,7 +81,7 @@ def compute(
     if not names:
         raise MetricError("no metric named; `weir metrics` lists them")
     if unnamed := next((name for name in names if not isinstance(name, str)), None):
-        raise MetricError(f"expected names of metrics, one by one, such as 'goodput.mean', 'jain'; found {unnamed!r:.60}")
+        raise MetricError(f"expected names of metrics, one by one: 'goodput.mean', 'jain'; found {repr(unnamed)[:60]}")
     chosen = run.select(where) if where else run
     flow_text = flows if flows is None or isinstance(flows, str) else ", ".join(flows)
     references = tuple(parse_reference(name) for name in names)
