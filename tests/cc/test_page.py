@@ -42,6 +42,7 @@ def test_the_page_begins_with_how_to_write_one() -> None:
         "Write one",
         "Run it",
         "Compare it",
+        "Judge it",
         "Debug it",
         "In Python",
         "Reference",
