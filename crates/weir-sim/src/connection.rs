@@ -1,7 +1,7 @@
 //! A TCP connection, and the totals of a flow over all its connections.
 
 use weir_cc::Algorithm;
-use weir_plan::Tcp;
+use weir_plan::{Stack, Tcp};
 use weir_tcp::{Counters, Receiver, Sender, feedback, header_bytes};
 use weir_units::Time;
 
@@ -9,7 +9,7 @@ use weir_units::Time;
 pub(crate) struct Connection {
     pub sender: Sender,
     pub receiver: Receiver,
-    /// Time of the SYN-ACK, until the first data segment gives the round-trip time.
+    /// Time of the SYN-ACK, until what follows it gives the round-trip time.
     pub syn_ack_at: Option<Time>,
     /// Bytes of the headers of a data segment.
     pub headers: u32,
@@ -18,6 +18,9 @@ pub(crate) struct Connection {
     pub ecn: bool,
     /// Its packets are ECT(1) instead of ECT(0).
     pub ect_1: bool,
+    /// Sends the third packet of the handshake. Linux of any age does; older stacks do not here, as in the stored results of
+    /// the papers' claims.
+    pub confirms: bool,
 }
 
 impl Connection {
@@ -32,6 +35,7 @@ impl Connection {
             full_bytes: tcp.mss_bytes + headers,
             ecn: tcp.ecn,
             ect_1: tcp.ecn && algorithm.sends_ect_1(),
+            confirms: tcp.stack == Stack::Linux,
         }
     }
 }

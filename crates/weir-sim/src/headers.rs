@@ -179,7 +179,7 @@ impl Ends {
         match packet.kind() {
             Kind::Data | Kind::Ack => self.next.scheme != Scheme::QuickStart,
             Kind::Syn | Kind::SynAck => self.next.scheme != Scheme::Xcp,
-            Kind::Datagram | Kind::Feedback => false,
+            Kind::Confirmation | Kind::Datagram | Kind::Feedback => false,
         }
     }
 

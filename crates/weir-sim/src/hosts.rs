@@ -160,7 +160,7 @@ impl Hosts {
             (Kind::Data, Way::In) => ways[1],
             (Kind::Ack | Kind::SynAck, Way::Out) => ways[2],
             (Kind::Ack | Kind::SynAck, Way::In) => ways[3],
-            (Kind::Syn | Kind::Datagram | Kind::Feedback, _) => return None,
+            (Kind::Syn | Kind::Confirmation | Kind::Datagram | Kind::Feedback, _) => return None,
         };
         (stage < end).then_some(Job { packet, way, stage, end })
     }

@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     Datagram = 4,
     /// What the ends of a flow of datagrams tell each other.
     Feedback = 5,
+    /// The acknowledgement of a SYN-ACK: the third packet of the handshake, on the path of data.
+    Confirmation = 6,
 }
 
 const KIND_MASK: u8 = 7;
@@ -208,7 +210,8 @@ impl Packet {
             2 => Kind::Syn,
             3 => Kind::SynAck,
             4 => Kind::Datagram,
-            _ => Kind::Feedback,
+            5 => Kind::Feedback,
+            _ => Kind::Confirmation,
         }
     }
 

@@ -15,6 +15,7 @@ mod packet;
 mod ranges;
 mod receiver;
 mod sender;
+mod ticks;
 
 pub use packet::{Ack, PlainAck, SackBlocks, Segment, timestamp};
 pub use ranges::{Range, Ranges};

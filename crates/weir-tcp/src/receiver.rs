@@ -11,7 +11,7 @@ use weir_units::{Dur, Time};
 
 use crate::packet::{Ack, PlainAck, SackBlocks};
 use crate::ranges::Ranges;
-use crate::segment_bytes;
+use crate::{segment_bytes, ticks};
 
 const MIN_ATO: Dur = Dur::from_millis(40);
 const MAX_ATO: Dur = Dur::from_millis(200);
@@ -91,6 +91,9 @@ pub struct Receiver {
     silence: Dur,
     last_arrival: Option<Time>,
     ack_deadline: Time,
+    /// When the delayed-ACK timer that was set last expires. Linux does not stop it when the acknowledgement has gone, and sends
+    /// compressed SACKs when it expires.
+    idle_timer: Time,
 
     dupacks: u32,
     dupacks_at: u64,
@@ -132,6 +135,7 @@ impl Receiver {
             silence: INITIAL_RTO,
             last_arrival: None,
             ack_deadline: Time::MAX,
+            idle_timer: Time::ZERO,
             dupacks: 0,
             dupacks_at: 0,
             compressed: 0,
@@ -162,9 +166,10 @@ impl Receiver {
     /// Sets the round-trip time measured in the handshake.
     pub fn set_rtt(&mut self, rtt: Dur) {
         self.rtt = rtt;
-        self.max_ato = rtt.clamp(MIN_ATO, MAX_ATO);
+        let in_clock = |span: Dur| if self.modern { ticks::ceil(span) } else { span };
+        self.max_ato = in_clock(rtt).clamp(MIN_ATO, MAX_ATO);
         // The retransmission timeout after one sample (RFC 6298, section 2.2).
-        self.silence = rtt + (rtt * 2).max(MAX_ATO);
+        self.silence = in_clock(rtt + (rtt * 2).max(MAX_ATO));
     }
 
     /// Payload handed to the application so far, in order.
@@ -234,7 +239,8 @@ impl Receiver {
         }
         if now >= self.ack_deadline {
             // Linux doubles its estimate when the timer fires.
-            self.ato = Dur((self.ato.0 * 2).clamp(MIN_ATO.0, MAX_ATO.0));
+            let most = if self.modern { self.silence } else { MAX_ATO };
+            self.ato = Dur((self.ato.0 * 2).clamp(MIN_ATO.0, most.0));
             return Some(self.acknowledge());
         }
         None
@@ -259,7 +265,9 @@ impl Receiver {
     #[inline]
     fn delay_ack(&mut self, now: Time) {
         if self.ack_deadline == Time::MAX {
-            self.ack_deadline = now + self.ato.clamp(MIN_ATO, self.max_ato);
+            let ato = self.ato.clamp(MIN_ATO, self.max_ato);
+            self.ack_deadline = if self.modern { ticks::expiry(now, ticks::floor(ato)) } else { now + ato };
+            self.idle_timer = self.ack_deadline;
         }
     }
 
@@ -273,7 +281,7 @@ impl Receiver {
         }
         if seq == self.next {
             self.note_arrival(now);
-            return Some(self.fill_hole(arrival.len));
+            return self.fill_hole(now, arrival.len);
         }
         if self.out_of_order.find(seq).is_some() {
             self.remember(seq);
@@ -293,15 +301,20 @@ impl Receiver {
         recent.iter().position(beside).unwrap_or(self.recent_len)
     }
 
-    /// Takes the segment that fills the first hole.
-    fn fill_hole(&mut self, len: u32) -> Ack {
+    /// Takes the segment that fills the first hole. Behind it may be another one: the acknowledgement of a single segment then
+    /// counts as a first duplicate, in Linux and here.
+    fn fill_hole(&mut self, now: Time, len: u32) -> Option<Ack> {
+        let before = self.delivered_bytes;
         self.next += 1;
         self.delivered_bytes += u64::from(len);
         if let Some(range) = self.out_of_order.take_first_at(self.next) {
             self.next = range.end;
             self.delivered_bytes += range.bytes;
         }
-        self.acknowledge()
+        if self.out_of_order.is_empty() || self.delivered_bytes - before > u64::from(self.mss) {
+            return Some(self.acknowledge());
+        }
+        self.out_of_order_ack(now)
     }
 
     /// Sends a pure SACK, or delays it to compress it with later ones.
@@ -320,7 +333,8 @@ impl Receiver {
         }
         self.compressed += 1;
         if self.compress_deadline == Time::MAX {
-            self.compress_deadline = now + Dur(self.rtt.0 / 20).min(MAX_COMPRESSION_DELAY) + COMPRESSION_SLACK;
+            let due = now + Dur(self.rtt.0 / 20).min(MAX_COMPRESSION_DELAY) + COMPRESSION_SLACK;
+            self.compress_deadline = if self.idle_timer > now { due.min(self.idle_timer) } else { due };
         }
         None
     }
@@ -346,7 +360,12 @@ impl Receiver {
         self.ack_deadline = Time::MAX;
         self.compress_deadline = Time::MAX;
         self.compressed = 0;
-        self.quick_acks = self.quick_acks.saturating_sub(1);
+        if self.quick_acks > 0 {
+            self.quick_acks -= 1;
+            if self.quick_acks == 0 && self.modern {
+                self.ato = MIN_ATO;
+            }
+        }
         self.last_ack_sent = self.next;
     }
 
@@ -411,7 +430,14 @@ impl Receiver {
             self.ato = MIN_ATO;
             return;
         };
-        let gap = now.since(last);
+        let mut gap = now.since(last);
+        if gap <= Dur(MIN_ATO.0 / 2) {
+            self.ato = Dur(self.ato.0 / 2 + MIN_ATO.0 / 2);
+            return;
+        }
+        if self.modern {
+            gap = ticks::between(last, now);
+        }
         if gap <= Dur(MIN_ATO.0 / 2) {
             self.ato = Dur(self.ato.0 / 2 + MIN_ATO.0 / 2);
         } else if gap < self.ato {

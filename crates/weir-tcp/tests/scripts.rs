@@ -38,7 +38,7 @@ cite RFC 6928, section 2
 +0 expect cwnd 10
 +0.1 < ack 2
 +0 > 10..13
-+0 expect timer 0.2
++0 expect timer 0.208
 ";
     run("right", right).unwrap();
     for (from, to, line) in [
@@ -48,7 +48,7 @@ cite RFC 6928, section 2
         ("+0.1 < ack 2", "+0.1 < ack 3", 7),
         ("> 10..13", "> 10..13 resent", 7),
         ("+0 > 10..13", "+0.001 > 10..13", 7),
-        ("timer 0.2", "timer 0.201", 8),
+        ("timer 0.208", "timer 0.207", 8),
     ] {
         let problem = run("wrong", &right.replace(from, to)).expect_err("the change must be noticed");
         assert!(problem.contains(&format!("line {line}:")), "{from:?} -> {to:?}: {problem}");

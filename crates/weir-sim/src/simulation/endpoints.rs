@@ -46,6 +46,7 @@ impl Simulation {
             Kind::Feedback => self.deliver_feedback(packet),
             Kind::Syn => self.deliver_syn(packet),
             Kind::SynAck => self.deliver_syn_ack(packet),
+            Kind::Confirmation => self.deliver_confirmation(packet),
         }
     }
 
@@ -221,8 +222,25 @@ impl Simulation {
         if let Some(active) = flow.application.client().and_then(|client| client.active.as_mut()) {
             active.established = Some(self.now);
         }
+        let confirms = connection.confirms.then_some(connection.headers);
         self.telemetry.flow_event(self.now, EventKind::Established, index as u32, 0);
+        if let Some(bytes) = confirms {
+            self.send_control(index, Kind::Confirmation, bytes);
+        }
         self.pump(index);
+    }
+
+    /// The receiver's connection is established; otherwise the first data do that.
+    fn deliver_confirmation(&mut self, packet: Packet) {
+        let flow = &mut self.flows[packet.flow()];
+        if packet.connection() != flow.connection_number {
+            return;
+        }
+        if let Some(connection) = &mut flow.connection
+            && let Some(syn_ack_at) = connection.syn_ack_at.take()
+        {
+            connection.receiver.set_rtt(self.now.since(syn_ack_at));
+        }
     }
 
     /// Transmits all packets that the sender may send now.
@@ -247,14 +265,15 @@ impl Simulation {
     #[inline]
     pub(super) fn transmit(&mut self, index: usize, transmit: Transmit) {
         match transmit {
-            Transmit::Syn => self.send_syn(index),
+            Transmit::Syn => self.send_control(index, Kind::Syn, SYN_BYTES),
             Transmit::Data(segment) => self.send_segment(index, segment),
         }
     }
 
-    fn send_syn(&mut self, index: usize) {
+    /// Sends a packet of the handshake to the receiver.
+    fn send_control(&mut self, index: usize, kind: Kind, bytes: u32) {
         let flow = &self.flows[index];
-        let packet = Packet::new(Kind::Syn, index, flow.forward_start, SYN_BYTES, flow.connection_number, flow.dscp);
+        let packet = Packet::new(kind, index, flow.forward_start, bytes, flow.connection_number, flow.dscp);
         self.inject(packet);
     }
 

@@ -80,7 +80,7 @@ impl Tracer {
         let under_way = &mut flow.under_way[way(packet)];
         let Some(place) = under_way.iter().position(|sent| sent.identity == packet.sack()) else { return };
         let Some(sent) = under_way.remove(place) else { return };
-        if matches!(sent.record.kind, PacketKind::SynAck | PacketKind::Ack) {
+        if !sent.record.is_forward() && matches!(sent.record.kind, PacketKind::SynAck | PacketKind::Ack) {
             flow.peer_tsval = sent.record.tsval;
         }
         self.finish(now, sent, packet, Event::Received);
@@ -183,6 +183,9 @@ impl Traced {
             Kind::SynAck => {
                 (record.kind, record.tsval, record.tsecr) = (PacketKind::SynAck, clock, self.syn_tsval);
             }
+            Kind::Confirmation => {
+                (record.kind, record.tsval, record.tsecr) = (PacketKind::Ack, clock, self.peer_tsval);
+            }
             Kind::Data => {
                 let number = unwrap(packet.number(), self.stream.next_segment());
                 record.kind = PacketKind::Data;
@@ -215,7 +218,7 @@ fn way(packet: &Packet) -> usize {
     usize::from(match packet.kind() {
         Kind::Ack | Kind::SynAck => true,
         Kind::Feedback => !packet.has(ONWARD),
-        Kind::Data | Kind::Datagram | Kind::Syn => false,
+        Kind::Data | Kind::Datagram | Kind::Syn | Kind::Confirmation => false,
     })
 }
 

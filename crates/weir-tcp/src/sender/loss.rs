@@ -154,7 +154,7 @@ impl Sender {
             let window = self.reordering_window();
             if let Some(timeout) = self.rack_mark(now, window) {
                 event.keep_timer = true;
-                self.timer.arm_reordering(timeout);
+                self.timer.arm_reordering(self.expiry(now, timeout));
             }
         }
         event.newly_lost += self.cc.sock.lost - lost_before;
@@ -166,13 +166,13 @@ impl Sender {
         let window = self.reordering_window();
         let lost_before = self.cc.sock.lost;
         if let Some(timeout) = self.rack_mark(now, window) {
-            self.timer.arm_reordering(timeout);
+            self.timer.arm_reordering(self.expiry(now, timeout));
         }
         self.cc.sock.lost - lost_before
     }
 
-    /// RACK; returns the instant of the next check, if segments are still within their reordering window.
-    fn rack_mark(&mut self, now: Time, window: Dur) -> Option<Time> {
+    /// RACK; returns the time until the next check, if segments are still within their reordering window.
+    fn rack_mark(&mut self, now: Time, window: Dur) -> Option<Dur> {
         let originals = self.rack_mark_originals(now, window);
         let retransmissions = self.rack_mark_retransmissions(now, window);
         if !(originals || retransmissions) {
@@ -180,7 +180,8 @@ impl Sender {
         }
         let original = if originals { self.last_overdue_original() } else { 0 };
         let resent = if retransmissions { self.last_overdue_retransmission() } else { 0 };
-        Some(Time(original.max(resent) + self.rack.rtt_ns + window.0) + MIN_TIMEOUT)
+        let due = Time(original.max(resent) + self.rack.rtt_ns + window.0) + MIN_TIMEOUT;
+        Some(due.since(now).min(self.rtt.rto()))
     }
 
     /// Time of the last original transmission that RACK waits for. If a retransmission was delivered last, its own

@@ -6,6 +6,8 @@
 use weir_plan::Stack;
 use weir_units::{Dur, Time};
 
+use crate::ticks;
+
 const MIN_RTO_US: u32 = 200_000;
 const MAX_RTO: Dur = Dur::from_secs(120);
 /// Before the first sample (RFC 6298, section 2.1).
@@ -28,6 +30,8 @@ pub(super) struct Rtt {
     mdev_max_us4: u32,
     rttvar_us4: u32,
     round_end: u64,
+    /// The timeout counts whole ticks.
+    in_ticks: bool,
     /// The timeout before the first sample.
     initial: Dur,
     linear_syn_timeouts: u32,
@@ -43,6 +47,7 @@ impl Rtt {
             Stack::Linux26 | Stack::Linux24 => (CAUTIOUS_RTO, 0),
         };
         Rtt {
+            in_ticks: stack == Stack::Linux,
             initial,
             linear_syn_timeouts,
             srtt_us8: 0,
@@ -111,7 +116,7 @@ impl Rtt {
         self.min_us
     }
 
-    /// The retransmission timeout, with backoff.
+    /// The retransmission timeout, with backoff. The timer [counts it](Rtt::counted) in ticks.
     #[inline]
     pub fn rto(&self) -> Dur {
         let base = if self.srtt_us8 == 0 {
@@ -119,7 +124,13 @@ impl Rtt {
         } else {
             Dur::from_micros(u64::from(self.srtt_us8 >> 3) + u64::from(self.rttvar_us4))
         };
-        if self.backoff == 0 { base.min(MAX_RTO) } else { Dur(base.0 << self.backoff.min(16)).min(MAX_RTO) }
+        if self.backoff == 0 { base.min(MAX_RTO) } else { Dur(self.counted(base).0 << self.backoff.min(16)).min(MAX_RTO) }
+    }
+
+    /// A timeout as the stack counts it: in whole ticks, rounded up.
+    #[inline]
+    pub fn counted(&self, timeout: Dur) -> Dur {
+        if self.in_ticks { ticks::ceil(timeout) } else { timeout }
     }
 
     /// Timeout of connection request number `attempt`, from 1.
@@ -196,6 +207,7 @@ mod tests {
         rtt.sample(Time(1), 100_000, 1, 2);
         // Error 900 ms, less a quarter of the deviation of 2 s: 400 ms; an eighth of it is 50 ms.
         assert_eq!(rtt.rto(), Dur::from_micros(887_500 + 2_050_000));
+        assert_eq!(rtt.counted(rtt.rto()), Dur::from_millis(2_938));
     }
 
     #[test]

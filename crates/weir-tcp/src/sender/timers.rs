@@ -6,6 +6,7 @@ use weir_units::{Dur, Time};
 
 use super::ack::{Event, NO_EVENT};
 use super::{Forced, Notice, Phase, Sender};
+use crate::ticks;
 
 const MIN_RTO: Dur = Dur::from_millis(200);
 /// Linux' margin on the probe and reordering timeouts against coarse clocks.
@@ -29,13 +30,15 @@ enum Role {
 pub(super) struct Timer {
     role: Role,
     deadline: Time,
+    /// When the last probe was scheduled, and for how long.
+    asked: (Time, Dur),
     /// The next new segment at the time of a pending probe, and whether the probe was a retransmission.
     probe: Option<(u64, bool)>,
 }
 
 impl Default for Timer {
     fn default() -> Self {
-        Timer { role: Role::None, deadline: Time::MAX, probe: None }
+        Timer { role: Role::None, deadline: Time::MAX, asked: (Time::MAX, Dur::ZERO), probe: None }
     }
 }
 
@@ -76,6 +79,12 @@ impl Timer {
 
     pub fn forget_probe(&mut self) {
         self.probe = None;
+    }
+
+    /// Whether the timer was set to just that: each segment of a burst asks for it.
+    #[inline]
+    fn is_probe_of(&self, now: Time, timeout: Dur) -> bool {
+        self.role == Role::Probe && self.asked == (now, timeout)
     }
 
     /// Whether a probe may replace the timer's present role.
@@ -127,7 +136,7 @@ impl Sender {
         self.recovery.timeouts_in_row += 1;
         self.rtt.back_off();
         self.forced = Some(Forced::Retransmission(self.board.una));
-        self.timer.arm_rto(now + self.rtt.rto());
+        self.timer.arm_rto(self.expiry(now, self.rtt.rto()));
     }
 
     fn on_reordering_timeout(&mut self, now: Time) {
@@ -146,6 +155,19 @@ impl Sender {
         }
     }
 
+    /// The instant at which the timer expires if it is set now.
+    #[inline]
+    pub(super) fn expiry(&self, now: Time, timeout: Dur) -> Time {
+        if self.legacy { now + timeout } else { ticks::expiry(now, timeout) }
+    }
+
+    /// The same, counted from when pacing lets the next segment go (`tcp_reset_xmit_timer`).
+    #[inline]
+    pub(super) fn paced_expiry(&self, now: Time, timeout: Dur) -> Time {
+        let wait = if self.legacy || !self.is_paced() { Dur::ZERO } else { ticks::floor(self.next_send.since(now)) };
+        self.expiry(now, timeout + wait)
+    }
+
     /// Sets the timer after progress: for a probe if one may be scheduled, else the retransmission timeout.
     #[inline]
     pub(super) fn rearm(&mut self, now: Time) {
@@ -155,7 +177,7 @@ impl Sender {
             if matches!(self.timer.role, Role::Probe | Role::Reordering) {
                 self.rearm_rto(now);
             } else {
-                self.timer.arm_rto(now + self.rtt.rto());
+                self.timer.arm_rto(self.paced_expiry(now, self.rtt.rto()));
             }
         }
     }
@@ -166,8 +188,8 @@ impl Sender {
             self.timer.clear();
             return;
         }
-        let due = Time(self.board.get(self.board.una).sent_ns) + self.rtt.rto();
-        self.timer.arm_rto(due.max(now + Dur::from_micros(1)));
+        let due = Time(self.board.get(self.board.una).sent_ns) + self.rtt.counted(self.rtt.rto());
+        self.timer.arm_rto(self.paced_expiry(now, due.since(now).max(Dur::from_micros(1))));
     }
 
     #[inline]
@@ -191,14 +213,20 @@ impl Sender {
         };
         let rto = self.rtt.rto();
         if !advancing {
-            let left = (Time(self.board.get(self.board.una).sent_ns) + rto).since(now);
-            if left > Dur::ZERO {
-                timeout = timeout.min(left);
+            let sent = Time(self.board.get(self.board.una).sent_ns);
+            let left = (sent + rto).since(now);
+            if left < timeout {
+                let left = (sent + self.rtt.counted(rto)).since(now);
+                timeout = if left > Dur::ZERO { timeout.min(left) } else { timeout };
+            }
+            if self.timer.is_probe_of(now, timeout) {
+                return true;
             }
         } else {
             timeout = timeout.min(rto);
         }
-        self.timer.arm(Role::Probe, now + timeout);
+        self.timer.arm(Role::Probe, self.paced_expiry(now, timeout));
+        self.timer.asked = (now, timeout);
         true
     }
 
@@ -209,7 +237,7 @@ impl Sender {
             let fresh = self.new_data_len() > 0;
             self.forced = Some(if fresh { Forced::NewData } else { Forced::Probe(self.board.next - 1) });
             self.timer.probe = Some((self.board.next + u64::from(fresh), !fresh));
-            self.timer.arm_rto(now + self.rtt.rto());
+            self.timer.arm_rto(self.expiry(now, self.rtt.rto()));
         } else {
             self.rearm_rto(now);
         }

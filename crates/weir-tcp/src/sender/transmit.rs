@@ -137,7 +137,7 @@ impl Sender {
             return None;
         }
         self.syns += 1;
-        self.timer.arm_rto(now + self.rtt.syn_timeout(self.syns));
+        self.timer.arm_rto(self.expiry(now, self.rtt.syn_timeout(self.syns)));
         Some(Transmit::Syn)
     }
 
@@ -147,7 +147,7 @@ impl Sender {
             Forced::NewData => {
                 let segment = Some(self.new_data_len()).filter(|len| *len > 0).map(|len| self.send_new(now, len));
                 // No probe after a probe: the timeout decides (RFC 8985, section 7.3).
-                self.timer.arm_rto(now + self.rtt.rto());
+                self.timer.arm_rto(self.expiry(now, self.rtt.rto()));
                 segment
             }
             Forced::Retransmission(seq) | Forced::Probe(seq) => {
@@ -196,7 +196,7 @@ impl Sender {
             self.set_clock(now);
             self.cc.sock.lsndtime = self.jiffies(self.last_sent);
             self.cc.cwnd_event(CaEvent::TxStart);
-            self.timer.arm_rto(now + self.rtt.rto());
+            self.timer.arm_rto(self.paced_expiry(now, self.rtt.rto()));
         }
         let seq = self.board.push(now.0, self.counters.sent_packets as u32, len as u16);
         if self.cc.needs_samples() {
@@ -242,7 +242,7 @@ impl Sender {
             self.recovery.note_retransmission(now);
         }
         if seq == self.board.una && self.timer.may_probe() {
-            self.timer.arm_rto(now + self.rtt.rto());
+            self.timer.arm_rto(self.paced_expiry(now, self.rtt.rto()));
         }
         self.last_sent = now;
         self.counters.retransmitted_packets += 1;
