@@ -24,7 +24,9 @@ pub use flow::{
 };
 pub use host::{Capacity, Disk, HostMemory, PacketWork, Processor};
 pub use link::{Change, ChangeKind, Link};
-pub use methods::{EmulLinks, EmulOffload, EmulOptions, LabLinks, LabOptions, Methods, Offload};
+pub use methods::{
+    EmulLinks, EmulOffload, EmulOptions, LabLinks, LabOptions, Methods, Offload, SimOffload, SimOptions,
+};
 pub use rates::Rates;
 pub use switch::{Arbiter, Forwarding, Hold, Memory, Pause, Switch, Weight};
 pub use validate::PlanError;

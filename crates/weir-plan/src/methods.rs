@@ -14,6 +14,27 @@ pub struct Methods {
     pub emul: EmulOptions,
     /// Linux in virtual time.
     pub lab: LabOptions,
+    /// The simulator.
+    pub sim: SimOptions,
+}
+
+/// Options of method `sim`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SimOptions {
+    /// What the hosts of paced flows send at once.
+    pub offload: SimOffload,
+}
+
+/// What the simulator's hosts send at once if pacing spaces what they send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SimOffload {
+    /// Each packet is separate from the start.
+    #[default]
+    Packets,
+    /// TCP makes trains, and the host's device segments them.
+    Device,
 }
 
 /// Options of method `emul`.
@@ -102,7 +123,12 @@ mod tests {
 
     #[test]
     fn what_no_method_knows_is_refused() {
-        for text in [r#"{"sim": {}}"#, r#"{"lab": {"offlaod": "trains"}}"#, r#"{"emul": {"links": "kernel"}}"#] {
+        for text in [
+            r#"{"model": {}}"#,
+            r#"{"sim": {"offload": "trains"}}"#,
+            r#"{"lab": {"offlaod": "trains"}}"#,
+            r#"{"emul": {"links": "kernel"}}"#,
+        ] {
             assert!(serde_json::from_str::<Methods>(text).is_err(), "{text}");
         }
     }

@@ -53,6 +53,8 @@ pub(crate) struct Flow {
     losses_ahead: BinaryHeap<Reverse<Time>>,
     /// Seed of its congestion controls.
     seed: u32,
+    /// Pacing releases trains of segments.
+    trains: bool,
     /// Whether table `probes` has it.
     pub probed: bool,
 }
@@ -97,6 +99,7 @@ impl Flow {
             sampled: (0, 0),
             losses_ahead: BinaryHeap::new(),
             seed: 0,
+            trains: false,
             probed: false,
             tcp,
         })
@@ -105,6 +108,12 @@ impl Flow {
     /// Seeds its congestion controls.
     pub fn seeded(mut self, seed: u32) -> Flow {
         self.seed = seed;
+        self
+    }
+
+    /// Sends trains of segments where pacing spaces what it sends.
+    pub fn in_trains(mut self, trains: bool) -> Flow {
+        self.trains = trains;
         self
     }
 
@@ -163,6 +172,9 @@ impl Flow {
         let Some(tcp) = &self.tcp else { unreachable!("only flows over TCP and UDT have transfers") };
         let mut connection = Box::new(Connection::new(&tcp.0, &tcp.1));
         connection.sender.seed(self.seed.wrapping_add(u32::from(self.connection_number)));
+        if self.trains {
+            connection.sender.send_trains();
+        }
         if self.probed {
             connection.sender.keep_probes();
         }

@@ -77,7 +77,9 @@ mod tests {
     #[test]
     fn a_timer_is_never_early_and_at_most_an_eighth_late() {
         for now in (0..2_000_000).step_by(123_457) {
-            for timeout in [1_u64, 999, 1_000, 62_999, 63_001, 201_000, 503_999, 777_777, 5_000_000, 120_000_000, 4_000_000_000] {
+            for timeout in
+                [1_u64, 999, 1_000, 62_999, 63_001, 201_000, 503_999, 777_777, 5_000_000, 120_000_000, 4_000_000_000]
+            {
                 let late = expires_us(now, timeout) - now - timeout;
                 assert!(late <= timeout / 7 + 2_000, "{now} {timeout}: {late}");
             }

@@ -44,7 +44,7 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
             "How hosts send segments. Default: auto. With netem, each packet is alone.",
             {
                 "auto": "`packets` up to 25 000 packets a second, which any machine carries, else `trains`",
-                "packets": "single segments from the start, as in the simulator unless the flow paces",
+                "packets": "single segments from the start",
                 "trains": "trains of segments: more packets a second, in bursts of up to 64 KB",
             },
             default="auto",
@@ -69,7 +69,7 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
             "offload",
             "How hosts send segments. Default: packets. With weir-emu as links, `device` means `trains`.",
             {
-                "packets": "single segments from the start, as in the simulator unless the flow paces",
+                "packets": "single segments from the start",
                 "trains": "trains of segments stay whole on every link: many times faster, in bursts of up to 64 KB",
                 "device": "TCP makes trains, and the host's device splits them, as a usual network card does",
             },
@@ -77,8 +77,25 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
             kind="a kind of offload",
         ),
     ),
+    "sim": (
+        Option(
+            "offload",
+            "What the host of a paced flow sends at once. Default: packets.",
+            {
+                "packets": "single segments, as the hosts of `lab` and `emul` do by default",
+                "device": "trains of a millisecond, two segments or more, as Linux makes them for a usual network card",
+            },
+            default="packets",
+            kind="a kind of offload",
+            late=True,
+        ),
+    ),
 }
 """By method."""
 
-WHAT: Mapping[str, str] = {"emul": "this host's Linux in real time", "lab": "Linux in virtual time"}
+WHAT: Mapping[str, str] = {
+    "emul": "this host's Linux in real time",
+    "lab": "Linux in virtual time",
+    "sim": "the simulator",
+}
 """A description of each method, for the language's documentation."""

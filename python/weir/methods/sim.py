@@ -14,6 +14,7 @@ from weir.methods import INSIDE, TABLES, Method, MethodError, Outcome, Progress,
 from weir.methods._document import plan_of
 from weir.methods._host_bounds import host_bounds
 from weir.methods._served import Served
+from weir.methods.options import OPTIONS
 from weir.plan import TcpTransport, Transport, with_transports
 from weir.run.columns import rows
 
@@ -42,6 +43,7 @@ class Sim(Method):
     time_title = "Simulated time"
     loads_controls = True
     tables = TABLES | INSIDE
+    options = OPTIONS["sim"]
 
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
         """See :meth:`weir.methods.Method.obstacle`."""

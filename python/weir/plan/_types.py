@@ -99,6 +99,8 @@ __all__ = [
     "SfqQueue",
     "SharedMemory",
     "SharesChange",
+    "SimOffload",
+    "SimOptions",
     "Source",
     "Stack",
     "StartedReady",
@@ -1348,6 +1350,20 @@ class MixedMemory(Struct, frozen=True, kw_only=True, tag_field="kind", tag="mixe
 Memory: TypeAlias = SharedMemory | PartitionedMemory | MixedMemory
 """The memory of a switch."""
 
+SimOffload: TypeAlias = Literal["packets", "device"]
+"""What the simulator's hosts send at once if pacing spaces what they send.
+
+- ``packets``: Each packet is separate from the start.
+- ``device``: TCP makes trains, and the host's device segments them.
+"""
+
+
+class SimOptions(Struct, frozen=True, kw_only=True):
+    """Options of method ``sim``."""
+
+    offload: SimOffload = "packets"
+    """What the hosts of paced flows send at once."""
+
 
 class Methods(Struct, frozen=True, kw_only=True):
     """Options of each method that has some."""
@@ -1356,6 +1372,8 @@ class Methods(Struct, frozen=True, kw_only=True):
     """This host's Linux in real time."""
     lab: LabOptions = LabOptions()
     """Linux in virtual time."""
+    sim: SimOptions = SimOptions()
+    """The simulator."""
 
 
 NodeKind: TypeAlias = Literal["host", "router"]

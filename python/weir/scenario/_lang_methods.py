@@ -38,7 +38,8 @@ _OF = {method: _options(method) for method in OPTIONS}
 class _Plan(Spec):
     def plan(self) -> dict[str, Any]:
         """The form in a plan. The plan's hash names results, so options added later are omitted at their default."""
-        return {method: _values(getattr(self, method), options) for method, options in OPTIONS.items()}
+        given = {method: _values(getattr(self, method), options) for method, options in OPTIONS.items()}
+        return {method: values for method, values in given.items() if values}
 
 
 def _values(given: Spec, options: tuple[Option, ...]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weir_cc::Algorithm;
 use weir_links::{Calendar, Link, Routes, build_links};
-use weir_plan::{Plan, Tcp, Transport, UDT_HEADERS};
+use weir_plan::{Plan, SimOffload, Tcp, Transport, UDT_HEADERS};
 use weir_switch::Switch;
 use weir_tcp::{Sender, header_bytes};
 use weir_units::{Stream, Time};
@@ -87,7 +87,8 @@ pub(super) fn flows(
         }
         let route = 2 * index as u32;
         let mut made = Flow::new(flow, algorithm, (routes.start(route), routes.start(route + 1)))?
-            .seeded(Stream::new(plan.seed, &format!("flow/{}/control", flow.name)).bits() as u32);
+            .seeded(Stream::new(plan.seed, &format!("flow/{}/control", flow.name)).bits() as u32)
+            .in_trains(plan.methods.sim.offload == SimOffload::Device);
         if let Application::Udt(udt) = &mut made.application {
             udt.seed = Stream::new(plan.seed, &format!("flow/{}/udt", flow.name)).bits();
         }

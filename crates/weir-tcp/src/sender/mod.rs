@@ -158,7 +158,11 @@ pub struct Sender {
     forced: Option<Forced>,
     held_by_pacing: bool,
     next_send: Time,
+    /// Pacing releases trains of segments, not single ones.
+    trains: bool,
     burst_left: u64,
+    /// How late the last train was, as far as it was not yet made up for.
+    pacing_credit: Dur,
     cwr_pending: bool,
     cwnd_usage_next: u64,
     /// The next new segment at the last check of the use of the window.
@@ -230,7 +234,9 @@ impl Sender {
             forced: None,
             held_by_pacing: false,
             next_send: Time::ZERO,
+            trains: false,
             burst_left: 0,
+            pacing_credit: Dur::ZERO,
             cwr_pending: false,
             cwnd_usage_next: 0,
             validated_next: 0,
@@ -248,6 +254,11 @@ impl Sender {
     /// Sets the seed of choices that flows should not make alike.
     pub fn seed(&mut self, seed: u32) {
         self.cc.sock.random = seed;
+    }
+
+    /// Pacing releases trains of segments from now on, as for a network card that splits them.
+    pub fn send_trains(&mut self) {
+        self.trains = true;
     }
 
     /// Asks for a connection; [`Sender::poll_transmit`] yields the request.

@@ -124,7 +124,11 @@ impl Rtt {
         } else {
             Dur::from_micros(u64::from(self.srtt_us8 >> 3) + u64::from(self.rttvar_us4))
         };
-        if self.backoff == 0 { base.min(MAX_RTO) } else { Dur(self.counted(base).0 << self.backoff.min(16)).min(MAX_RTO) }
+        if self.backoff == 0 {
+            base.min(MAX_RTO)
+        } else {
+            Dur(self.counted(base).0 << self.backoff.min(16)).min(MAX_RTO)
+        }
     }
 
     /// A timeout as the stack counts it: in whole ticks, rounded up.

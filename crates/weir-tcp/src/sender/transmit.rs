@@ -12,6 +12,8 @@ const PACING_RATIO_AVOIDANCE: u64 = 120;
 const MAX_QUANTUM_BYTES: u64 = 65_536;
 /// `net.ipv4.tcp_min_tso_segs`.
 const LEAST_TRAIN_SEGMENTS: u32 = 2;
+/// `net.ipv4.tcp_tso_rtt_log`: a train has half of the largest size for each 512 us of the round trip.
+const TRAIN_RTT_SHIFT: u32 = 9;
 /// Pacing begins with this segment, so that an initial window is sent at once.
 const UNPACED_SEGMENTS: u64 = 10;
 
@@ -32,6 +34,14 @@ impl Sender {
     pub fn quantum_bytes(&mut self) -> u64 {
         let least = self.cc.min_tso_segs().unwrap_or(LEAST_TRAIN_SEGMENTS).max(1);
         (self.cc.sock.pacing_rate >> 10).max(u64::from(least) * u64::from(self.mss)).min(MAX_QUANTUM_BYTES)
+    }
+
+    /// Size of a train that pacing releases: a millisecond, and the more the shorter the round trip (`tcp_tso_autosize`).
+    fn train_bytes(&mut self) -> u64 {
+        let least = self.cc.min_tso_segs().unwrap_or(LEAST_TRAIN_SEGMENTS).max(1);
+        let near = MAX_QUANTUM_BYTES.checked_shr(self.rtt.min_us() >> TRAIN_RTT_SHIFT).unwrap_or(0);
+        let bytes = ((self.cc.sock.pacing_rate >> 10) + near).min(MAX_QUANTUM_BYTES);
+        (bytes / u64::from(self.mss)).max(u64::from(least)) * u64::from(self.mss)
     }
 
     /// The next packet to transmit now; the driver calls until it gets none.
@@ -275,7 +285,8 @@ impl Sender {
         allowed
     }
 
-    /// Releases a train of [`Sender::quantum_bytes`] at once, then waits for its time at the pacing rate. A sender that follows
+    /// Releases a segment, or a train of [`Sender::quantum_bytes`], then waits for its time at the pacing rate, less what it was
+    /// late, half of it at most (`tcp_update_skb_after_send`). A sender that follows
     /// a profile spaces single packets.
     fn pace(&mut self, now: Time, len: u32) {
         if self.profile.is_some() {
@@ -284,12 +295,16 @@ impl Sender {
         let rate = self.cc.sock.pacing_rate.min(self.cc.sock.max_pacing_rate).max(1);
         let first_window = self.phase == Phase::Starting;
         if now >= self.next_send {
-            self.burst_left = if first_window { 0 } else { self.quantum_bytes() };
+            self.burst_left = if first_window || !self.trains { 0 } else { self.train_bytes() };
+            self.pacing_credit = now.since(self.next_send);
             self.next_send = now;
         }
         self.burst_left = self.burst_left.saturating_sub(u64::from(len));
         if rate < u64::MAX && (first_window || self.counters.sent_packets >= UNPACED_SEGMENTS) {
-            self.next_send += Dur((u128::from(len) * 1_000_000_000 / u128::from(rate)) as u64);
+            let wait = Dur((u128::from(len) * 1_000_000_000 / u128::from(rate)) as u64);
+            let credit = if first_window { Dur::ZERO } else { self.pacing_credit.min(Dur(wait.0 / 2)) };
+            self.pacing_credit = Dur(self.pacing_credit.0 - credit.0);
+            self.next_send += Dur(wait.0 - credit.0);
         }
     }
 
