@@ -291,7 +291,8 @@ impl Receiver {
         let held_back = if overdue { Some(self.acknowledge()) } else { None };
         self.out_of_order.insert(seq, seq + 1, u64::from(arrival.len), |_, _| {});
         self.remember(seq);
-        self.out_of_order_ack(now).or(held_back)
+        // What was held back goes without this segment, and for Linux the segment is then acknowledged (`tcp_ack_snd_check`).
+        held_back.or_else(|| self.out_of_order_ack(now))
     }
 
     /// Index of the reported block that `seq` extends, latest first; the number of blocks if there is none.
@@ -301,8 +302,8 @@ impl Receiver {
         recent.iter().position(beside).unwrap_or(self.recent_len)
     }
 
-    /// Takes the segment that fills the first hole. Behind it may be another one: the acknowledgement of a single segment then
-    /// counts as a first duplicate, in Linux and here.
+    /// Takes the segment that fills the first hole. If there is another hole behind it, the acknowledgement counts as the first
+    /// duplicate. In Linux, too, where what lies behind that hole takes room from the window (`__tcp_ack_snd_check`).
     fn fill_hole(&mut self, now: Time, len: u32) -> Option<Ack> {
         let before = self.delivered_bytes;
         self.next += 1;
@@ -312,9 +313,10 @@ impl Receiver {
             self.delivered_bytes += range.bytes;
         }
         if self.out_of_order.is_empty() || self.delivered_bytes - before > u64::from(self.mss) {
-            return Some(self.acknowledge());
+            Some(self.acknowledge())
+        } else {
+            self.out_of_order_ack(now)
         }
-        self.out_of_order_ack(now)
     }
 
     /// Sends a pure SACK, or delays it to compress it with later ones.

@@ -35,6 +35,8 @@ pub struct Script {
     pub name: String,
     pub cites: Vec<String>,
     pub tcp: Tcp,
+    /// Pacing releases trains: `option offload=device`.
+    pub trains: bool,
     pub drive: Drive,
     pub lines: Vec<Line>,
 }

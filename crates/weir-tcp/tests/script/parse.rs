@@ -41,8 +41,14 @@ fn settings() -> Tcp {
 /// # Errors
 /// The form of errors: `NAME:LINE: problem`.
 pub fn parse(name: &str, text: &str) -> Result<Script, String> {
-    let mut script =
-        Script { name: name.into(), cites: Vec::new(), tcp: settings(), drive: Drive::Sender, lines: Vec::new() };
+    let mut script = Script {
+        name: name.into(),
+        cites: Vec::new(),
+        tcp: settings(),
+        trains: false,
+        drive: Drive::Sender,
+        lines: Vec::new(),
+    };
     for (index, raw) in text.lines().enumerate() {
         let text = raw.split('#').next().unwrap_or_default().trim();
         if text.is_empty() {
@@ -71,7 +77,10 @@ fn parse_line(script: &mut Script, number: usize, text: &str) -> Result<(), Stri
         }
         "option" => {
             for word in rest.split_whitespace() {
-                set_option(&mut script.tcp, word)?;
+                match word {
+                    "offload=device" => script.trains = true,
+                    _ => set_option(&mut script.tcp, word)?,
+                }
             }
         }
         _ => {

@@ -60,11 +60,15 @@ impl World {
     pub fn new(script: &Script) -> World {
         let tcp: &Tcp = &script.tcp;
         let algorithm = weir_cc::find(&tcp.cc).expect("a registered congestion control");
+        let mut sender = Sender::new(tcp, &algorithm).expect("no options are given");
+        if script.trains {
+            sender.send_trains();
+        }
         World {
             drive: script.drive,
             mss: tcp.mss_bytes,
             now: Time::ZERO,
-            sender: Sender::new(tcp, &algorithm).expect("no options are given"),
+            sender,
             receiver: Receiver::new(tcp),
             path: Path::default(),
             wire: BTreeMap::new(),
