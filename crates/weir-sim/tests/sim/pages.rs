@@ -14,6 +14,9 @@ const DELAY: u64 = 10 * MS;
 /// SYN and SYN-ACK of 60 bytes.
 const HANDSHAKE: u64 = 2 * (DELAY + (60 + WIRE) * BYTE_NS);
 
+/// The third packet of a handshake, ahead of the first data of its connection.
+const CONFIRMATION: u64 = (HEADERS + WIRE) * BYTE_NS;
+
 /// From the sending of an object of one segment to its acknowledgement.
 fn object(bytes: u64) -> u64 {
     2 * DELAY + serial(bytes) + serial(0)
@@ -61,9 +64,9 @@ fn times(tables: &weir_sim::Tables, flow: u32) -> Vec<(u64, u64)> {
 fn a_page_on_an_empty_path_takes_what_its_packets_do() {
     let tables = run(&user(two_pages(), true, None));
     let document = 50 * MS;
-    let objects = document + HANDSHAKE + object(1000);
+    let objects = document + HANDSHAKE + CONFIRMATION + object(1000);
     let first = objects + object(600);
-    let second = objects + serial(600) + HANDSHAKE + object(800);
+    let second = objects + serial(600) + HANDSHAKE + CONFIRMATION + object(800);
     // The next page: after the last object and a second; its object after 5 ms of parsing, over a connection that is open.
     let next = second + S;
     let last = next + object(200) + 5 * MS;
@@ -82,9 +85,10 @@ fn a_page_on_an_empty_path_takes_what_its_packets_do() {
 #[test]
 fn a_connection_for_each_object_takes_a_handshake_each() {
     let tables = run(&user(two_pages(), false, None));
-    let objects = 50 * MS + HANDSHAKE + object(1000);
+    let objects = 50 * MS + HANDSHAKE + CONFIRMATION + object(1000);
     // Both begin with a handshake, and the data of the second wait behind those of the first.
-    let ends = [objects + HANDSHAKE + object(600), objects + HANDSHAKE + serial(600) + object(800)];
+    let begin = objects + HANDSHAKE + CONFIRMATION;
+    let ends = [begin + object(600), begin + serial(600) + CONFIRMATION + object(800)];
     assert_eq!([times(&tables, 0)[1], times(&tables, 1)[0]], [(objects, ends[0]), (objects, ends[1])]);
     assert_eq!(times(&tables, 0)[2].0, ends[0].max(ends[1]) + S, "the next page waits for the last of them");
     assert_eq!(events(&tables, "established", 0).len() + events(&tables, "established", 1).len(), 5);

@@ -1,8 +1,8 @@
 //! Queues and the flows that share them: active queue management end to end, shares, parallel streams.
 
 use weir_plan::{
-    CodelParams, CodelQueue, Delay, FqCodelQueue, Limit, Mark, PieQueue, Plan, Queue, RedCurve, RedQueue, Role, Source,
-    Tcp,
+    CodelParams, CodelQueue, Delay, FqCodelQueue, Limit, Mark, PieQueue, Plan, Queue, RedCurve, RedQueue, Role,
+    SimOffload, Source, Tcp,
 };
 use weir_sim::Tables;
 
@@ -237,6 +237,7 @@ fn parallel_flows_use_what_altmans_formula_says() {
             plan.links[3 + 4 * i as usize].delay = Delay::Fixed { delay_ns };
         }
         plan.measure.tcp_ns = 0;
+        plan.methods.sim.offload = SimOffload::Device;
         let tables = run(&plan);
         let total: f64 = (0..flows).map(|flow| goodput(&tables, flow, 50 * S, 200 * S)).sum();
         let used = total / (rate as f64 * PAYLOAD);

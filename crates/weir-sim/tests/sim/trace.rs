@@ -198,13 +198,13 @@ fn the_log_says_what_happened_to_each_packet() {
         ]
     );
     // The fifth and sixth data segments are lost on link 0, which lets the host send the one right after the other: two
-    // transmissions after the start, when the small-queue limit of three packets allows.
+    // transmissions after the handshake's third packet, when the small-queue limit of three packets allows.
     let dropped: Vec<&&str> = lines.iter().filter(|line| line.contains(",dropped,")).collect();
     assert_eq!(
         dropped[..2],
         [
-            &"22617600,dropped,0,0,sender,1,data,6,6,1500,1448,5792,0,,23,11,",
-            &"22617600,dropped,0,0,sender,1,data,7,7,1500,1448,7240,0,,23,11,"
+            &"22689600,dropped,0,0,sender,1,data,7,7,1500,1448,5792,0,,23,11,",
+            &"22689600,dropped,0,0,sender,1,data,8,8,1500,1448,7240,0,,23,11,"
         ]
     );
     assert_eq!(dropped.len(), 3);
