@@ -96,7 +96,7 @@ impl Sender {
             self.next_bytes
         );
         ensure!(self.next_bytes <= self.written_bytes, "{} bytes sent of {}", self.next_bytes, self.written_bytes);
-        let window = self.send_buffer.min(self.peer_buffer);
+        let window = self.permitted();
         ensure!(outstanding <= window, "{outstanding} bytes outstanding in a window of {window}");
         ensure!(self.high_sacked <= self.board.next, "delivery of {} was reported", self.high_sacked);
         Ok(())

@@ -36,6 +36,8 @@ use startup::Startup;
 use timers::Timer;
 
 /// Number of segments by which delivery may be out of order without a loss.
+/// The largest window of a packet of the handshake.
+const UNSCALED_WINDOW: u64 = 65_535;
 const REORDERING: u32 = 3;
 const MAX_REORDERING: u64 = 300;
 
@@ -135,6 +137,8 @@ pub struct Sender {
     initial_window: u32,
     send_buffer: u64,
     peer_buffer: u64,
+    /// The peer's window until its first acknowledgement of data.
+    first_peer_window: u64,
 
     /// Payload acknowledged, payload sent for the first time, payload written by the application.
     una_bytes: u64,
@@ -198,6 +202,10 @@ impl Sender {
             // Routers may drop a request for its option (RFC 4782, section 4.7.2).
             rtt.handshake_without_sample();
         }
+        // Windows in the handshake are not scaled (RFC 7323, section 2.2). What sends more than Linux does at the beginning, and
+        // older stacks, have the whole buffer, as if the peer had said so.
+        let usual = tcp.stack == Stack::Linux && !tcp.jump_start && tcp.quick_start_bps == 0 && algorithm.queue().is_none();
+        let first_peer_window = if usual { UNSCALED_WINDOW } else { u64::MAX }.min(tcp.receive_buffer_bytes);
         let counts_marks = feedback(tcp, algorithm) == receiver::Feedback::Counter;
         Ok(Sender {
             cc,
@@ -217,6 +225,7 @@ impl Sender {
             initial_window: tcp.initial_window,
             send_buffer: tcp.send_buffer_bytes,
             peer_buffer: tcp.receive_buffer_bytes,
+            first_peer_window,
             una_bytes: 0,
             next_bytes: 0,
             written_bytes: 0,
@@ -249,6 +258,13 @@ impl Sender {
             counters: Counters::default(),
             notices: Vec::new(),
         })
+    }
+
+    /// The most that may be outstanding: the send buffer and the peer's window.
+    #[inline]
+    fn permitted(&self) -> u64 {
+        let peer = if self.board.una == 0 { self.first_peer_window } else { self.peer_buffer };
+        self.send_buffer.min(peer)
     }
 
     /// Sets the seed of choices that flows should not make alike.

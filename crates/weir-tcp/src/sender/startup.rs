@@ -89,8 +89,8 @@ impl Sender {
     }
 
     fn open_first_window(&mut self, now: Time) {
+        let permitted = self.permitted();
         let (Some(startup), Some(rtt)) = (self.startup.as_deref_mut(), self.rtt.srtt()) else { return };
-        let permitted = self.send_buffer.min(self.peer_buffer);
         let mss = u64::from(self.mss);
         let in_rtt = |rate: u64| (u128::from(rate) * u128::from(rtt.0) / 1_000_000_000) as u64;
         let (segments, rate) = match startup.kind {

@@ -82,7 +82,7 @@ impl Sender {
         }
         let room = u64::from(sock.snd_cwnd.saturating_sub(self.in_flight()));
         let bytes = room * u64::from(self.mss);
-        let (unsent, window) = (self.written_bytes - self.next_bytes, self.send_buffer.min(self.peer_buffer));
+        let (unsent, window) = (self.written_bytes - self.next_bytes, self.permitted());
         // The last segment of the data has a flag.
         let fills_window = unsent > bytes && self.next_bytes - self.una_bytes + bytes <= window;
         let segments = if fills_window { room } else { self.plain_segments(unsent, window) };
@@ -196,7 +196,7 @@ impl Sender {
             return 0;
         }
         let len = available.min(u64::from(self.mss));
-        let window = self.send_buffer.min(self.peer_buffer);
+        let window = self.permitted();
         if self.next_bytes - self.una_bytes + len > window { 0 } else { len as u32 }
     }
 
