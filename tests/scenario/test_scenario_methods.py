@@ -40,6 +40,7 @@ def test_the_defaults_of_a_plan_that_names_none_are_those_of_the_language() -> N
         ("methods.emul.links", ["emulator", "netem"]),
         ("methods.lab.links", ["auto", "kernel", "emulator", "netem"]),
         ("methods.lab.offload", ["packets", "trains", "device"]),
+        ("methods.sim.offload", ["packets", "device"]),
     ],
 )
 def test_every_value_can_be_set_and_swept_and_makes_another_cell(path: str, values: list[str]) -> None:

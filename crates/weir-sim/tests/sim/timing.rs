@@ -50,6 +50,15 @@ fn a_transfer_of_one_segment_takes_two_round_trips_and_four_transmissions() {
     assert_eq!(flows.end_ns, [5 * MS + 40 * MS + (2 * 98 + 90 + 1538 + 90) * byte_ns]);
 }
 
+/// Older stacks have no third packet of the handshake here.
+#[test]
+fn a_transfer_of_an_older_stack_begins_with_its_data() {
+    let mut plan = wire(10 * MBIT, 10 * MS, droptail(None, Some(100)), S);
+    let old = weir_plan::Tcp { stack: weir_plan::Stack::Linux26, ..tcp("reno") };
+    add_wire_flow(&mut plan, 5 * MS, Transport::Tcp(old), transfers(&[(0, 1448)], false));
+    assert_eq!(run(&plan).flows.end_ns, [5 * MS + 40 * MS + (2 * 98 + 1538 + 90) * 800]);
+}
+
 /// Ten segments, the initial window, keep the link busy: the last arrives after ten transmissions. Thirty need three
 /// windows: 10, and for each of these acknowledged two more, as each of the first 16 segments is (quick-ACK mode).
 #[test]
