@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from shared import Memory, dumbbell, execute
+from shared import ROOT, Memory, dumbbell, execute
 from weir.cli._scenarios import load
 from weir.lab import Kernel
 from weir.methods import MethodError
@@ -148,3 +148,16 @@ def test_a_window_that_limits_a_flow_is_used_up(kernel: Kernel, tmp_path: Path) 
         flight[method] = samples.filter(pl.col("time_ns") > 3_000_000_000)["in_flight"].mean()
     assert flight["sim"] == pytest.approx(837, abs=1)  # 1212 kB of 1448 B
     assert flight["lab"] == pytest.approx(flight["sim"], rel=0.005)
+
+
+@pytest.mark.parametrize("cc", ["reno", "cubic", "hybla", "vegas", "lp", "ledbatpp"])
+def test_the_simulator_follows_the_kernel_packet_by_packet(kernel: Kernel, cc: str) -> None:
+    cells = load(str(ROOT / "examples" / "packets.yaml"), overrides=(f"sweep.transport.cc=[{cc}]",), quiet=True).cells()
+    one: dict[str, Any] = cells[0].plan()
+    sim, lab = (acks(execute(method, one)[0]) for method in ("sim", "lab"))
+    assert len(sim) > 2000
+    columns = ["flow", "kind", "packet", "delivered_packets", "cwnd", "ssthresh"]
+    assert sim.select(columns).equals(lab.select(columns))
+    # The lab sees transmissions behind the host's link, where a burst takes time.
+    apart = (sim["time_ns"].cast(pl.Int64) - lab["time_ns"].cast(pl.Int64)).abs()
+    assert bool((apart < 200_000).all())
