@@ -20,13 +20,14 @@ topology:
 transport: {{cc: {cc}, ecn: true, ack: every}}
 workload: [{{name: flow, kind: bulk, between: pairs, until: 6s}}]
 measure: {{acks: {{from: 3s, to: 6s}}}}
+methods: {{sim: {{offload: {offload}}}}}
 """
 _TRANSMISSION = 1
 
 
-def trains(cc: str) -> Counter[int]:
+def trains(cc: str, offload: str) -> Counter[int]:
     """How many trains have each number of segments: those that are sent at one instant."""
-    table = execute("sim", plan_of(_SCENARIO.format(cc=cc)))[0].columns("acks")
+    table = execute("sim", plan_of(_SCENARIO.format(cc=cc, offload=offload)))[0].columns("acks")
     sent = [time for time, kind in zip(table["time_ns"], table["kind"], strict=True) if kind == _TRANSMISSION]
     return Counter(Counter(sent).values())
 
@@ -34,5 +35,10 @@ def trains(cc: str) -> Counter[int]:
 @pytest.mark.parametrize(("cc", "segments"), [("prague", 1), ("bbr", 2)])
 def test_a_train_has_the_least_number_of_segments_at_a_low_rate(cc: str, segments: int) -> None:
     """5 Mb/s are 600 bytes a millisecond. Prague says one segment; BBR says two from 1.2 Mb/s on."""
-    found = trains(cc)
+    found = trains(cc, "device")
     assert found[segments] > 0.9 * found.total() > 90, found
+
+
+def test_single_segments_leave_unless_the_host_s_card_splits_trains() -> None:
+    found = trains("bbr", "packets")
+    assert found[1] > 0.99 * found.total() > 90, found
