@@ -204,7 +204,8 @@ impl Sender {
         }
         // Windows in the handshake are not scaled (RFC 7323, section 2.2). What sends more than Linux does at the beginning, and
         // older stacks, have the whole buffer, as if the peer had said so.
-        let usual = tcp.stack == Stack::Linux && !tcp.jump_start && tcp.quick_start_bps == 0 && algorithm.queue().is_none();
+        let usual =
+            tcp.stack == Stack::Linux && !tcp.jump_start && tcp.quick_start_bps == 0 && algorithm.queue().is_none();
         let first_peer_window = if usual { UNSCALED_WINDOW } else { u64::MAX }.min(tcp.receive_buffer_bytes);
         let counts_marks = feedback(tcp, algorithm) == receiver::Feedback::Counter;
         Ok(Sender {
