@@ -34,7 +34,7 @@ pub(crate) fn ceil(span: Dur) -> Dur {
 /// The instant at which a timer expires that is set at `now` for `timeout`.
 #[inline]
 pub(crate) fn expiry(now: Time, timeout: Dur) -> Time {
-    let ticks = (timeout.0 + (TICK_NS - 1)) / TICK_NS;
+    let ticks = timeout.0.div_ceil(TICK_NS);
     let due = now.0 / TICK_NS + ticks;
     let shift = if ticks < FIRST_LEVEL { 0 } else { slot_shift(ticks) };
     Time((((due >> shift) + 1) << shift) * TICK_NS)
