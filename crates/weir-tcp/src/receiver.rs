@@ -302,8 +302,8 @@ impl Receiver {
         recent.iter().position(beside).unwrap_or(self.recent_len)
     }
 
-    /// Takes the segment that fills the first hole. If there is another hole behind it, the acknowledgement counts as the first
-    /// duplicate. In Linux, too, where what lies behind that hole takes room from the window (`__tcp_ack_snd_check`).
+    /// Takes the segment that fills the first hole. If it is the only one before another hole, its acknowledgement counts as the
+    /// first duplicate, as in Linux (`__tcp_ack_snd_check`).
     fn fill_hole(&mut self, now: Time, len: u32) -> Option<Ack> {
         let before = self.delivered_bytes;
         self.next += 1;
@@ -432,14 +432,9 @@ impl Receiver {
             self.ato = MIN_ATO;
             return;
         };
-        let mut gap = now.since(last);
-        if gap <= Dur(MIN_ATO.0 / 2) {
-            self.ato = Dur(self.ato.0 / 2 + MIN_ATO.0 / 2);
-            return;
-        }
-        if self.modern {
-            gap = ticks::between(last, now);
-        }
+        let gap = now.since(last);
+        // A short gap has no more ticks than milliseconds.
+        let gap = if self.modern && gap > Dur(MIN_ATO.0 / 2) { ticks::between(last, now) } else { gap };
         if gap <= Dur(MIN_ATO.0 / 2) {
             self.ato = Dur(self.ato.0 / 2 + MIN_ATO.0 / 2);
         } else if gap < self.ato {
