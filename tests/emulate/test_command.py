@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -106,6 +108,10 @@ def test_a_queue_in_bdp_is_that_of_its_direction() -> None:
         (["--between", "a", "b", "--", "true"], "expected a COMMAND"),
         (["--between", "a", "b", "--peer", "x"], "--peer"),
         (["--rate", "1Gpbs", "--", "true"], "Gbps"),
+        (["--switch", "nosuch", "--between", "n/a,n/b"], "`nosuch` is not a preset of a switch"),
+        (["--switch", "nosuch", "--between", "n/a"], "expected two or more interfaces, found n/a only"),
+        (["--between=n/a", "--switch", "fair"], "expected two or more interfaces, found n/a only"),
+        (["--switch", "fair", "--between", "n/a,"], "found n/a, an empty name"),
     ],
 )
 def test_mistakes_are_explained(arguments: list[str], words: str) -> None:
@@ -155,6 +161,36 @@ def test_nothing_is_left_however_it_ends(number: int) -> None:
 
 
 @root
+def test_an_interrupt_to_weir_alone_reaches_the_command_and_nothing_is_left() -> None:
+    process = _start("-q", "--peer", "sleep 1000", "--", "sh", "-c", "echo here; exec sleep 1000")
+    pid = process.pid
+    process.send_signal(signal.SIGINT)
+    assert process.wait(TIMEOUT_S) == 128 + signal.SIGINT
+    assert until(lambda: not _namespaces(pid) and not _processes(pid)), (_namespaces(pid), _processes(pid))
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+@root
+def test_an_interrupt_of_the_terminal_comes_once() -> None:
+    """The terminal tells the command itself, which may go on, as a shell does."""
+    script = "trap 'echo caught' INT; echo here; for _ in 1 2 3 4 5 6 7 8; do sleep 0.5; done; echo over"
+    ours, its = os.openpty()
+    process = subprocess.Popen(
+        [*_WEIR, "-q", "--", "sh", "-c", script],
+        stdin=its, stdout=subprocess.PIPE, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(its)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"here\n"
+    os.write(ours, b"\x03")
+    out, _ = process.communicate(timeout=TIMEOUT_S)
+    assert (out, process.returncode) == (b"caught\nover\n", 0)
+    os.close(ours)
+
+
+@root
 def test_an_interrupt_is_for_the_command() -> None:
     script = "trap 'echo caught; exit 5' INT; echo here; while :; do sleep 0.1; done"
     process = _start("-q", "--", "sh", "-c", script)
@@ -190,6 +226,7 @@ def test_a_bridge_passes_what_is_and_what_is_not_ip() -> None:
             bridge.send_signal(signal.SIGINT)
             _, errors = bridge.communicate(timeout=TIMEOUT_S)
         assert bridge.returncode == 0, errors
+        assert errors.startswith("weir: ready; Ctrl-C ends it\n")
         assert f"{inner[0]} to {inner[1]}" in errors
     finally:
         for name in names:

@@ -77,6 +77,9 @@ def test_a_file_that_is_no_program(weir: Weir, root: None, programs: Path) -> No
 def test_a_bridge_needs_the_emulator_only(weir: Weir, root: None, programs: Path) -> None:
     (programs / "weir-agent").unlink()
     assert "there is no interface 'nowhere0'" in broken(weir, "--between", "nowhere0", "nowhere1")
+    assert "'a/b' on this host; one in a namespace, NAMESPACE/IF, needs --switch" in broken(
+        weir, "--between", "a/b,c/d"
+    )
     for name in ("", ".", "..", "lo/statistics", "../net/lo"):
         assert f"there is no interface {name!r}" in broken(weir, "--between", name, "lo")
     assert "expected two interfaces, found 'lo' twice" in broken(weir, "--between", "lo", "lo")

@@ -49,6 +49,19 @@ def test_the_terminal_says_what_was_found(tmp_path: Path, monkeypatch: pytest.Mo
     assert Path("runs/switch-dlink-dgs1216t/switch.yaml").exists()
 
 
+def test_chance_is_told_beside_the_error_of_a_bursty_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(
+        "memory: {partitioned: {size: 100kB}}\narbiter: {bursty: {hold: {exponential: {mean: 300us}}}}\n"
+    )
+    asked = ["characterise", "./mine.yaml", "--points", "2", "--no-tcp", "-q"]
+    result = CliRunner().invoke(command, asked, catch_exceptions=False)
+    said = {line.partition(":")[0]: line for line in result.stdout.splitlines()}
+    assert "two fitted models with other random numbers differ by" in said["fit"]
+    assert "; with 95 %, mean " in said["bursts"]
+    assert "ms" not in said["arbiter"], "the bursts have one mean"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [("memory: {shared: {size: 9kB}}\nbuffer: 3\n", "mine.yaml:2:1: unknown key `buffer`"), (None, "there is no file")],

@@ -12,12 +12,24 @@ import numpy as np
 import pytest
 
 from weir.study.errors import StudyError
-from weir.study.switches import ModelRig, Observation, Trial, Verdict, error_of, fit, hidden, isolines, judged
+from weir.study.switches import (
+    ModelRig,
+    Observation,
+    Senders,
+    Trial,
+    Verdict,
+    error_of,
+    fit,
+    hidden,
+    isolines,
+    judged,
+)
 from weir.study.switches import _programme as programme
-from weir.study.switches._arbiter import Evidence, decide, hold_law
-from weir.study.switches._memory import Choices, fit_memory
+from weir.study.switches._arbiter import Evidence, decide, hold_law, hold_range
+from weir.study.switches._memory import Choices, fit_memory, fit_with_resume
 from weir.study.switches._service import Overtaking, Runs, Service, overtaken
 from weir.study.switches._states import states_of
+from weir.study.switches._words import range_text
 
 SWITCHES = {
     "fifo": "{memory: {shared: {size: 300kB}}, arbiter: fifo}",
@@ -54,7 +66,7 @@ def test_weights_and_bursts_have_their_values() -> None:
 
 def test_hysteresis_and_pause_have_their_bounds() -> None:
     memory = "memory: {shared: {size: 400kB}}"
-    assert fit(ModelRig(f"{{{memory}, resume: 60kB}}")).resume == pytest.approx(60e3, rel=0.1)
+    assert fit(ModelRig(f"{{{memory}, resume: 60kB}}")).resume.bytes == pytest.approx(60e3, rel=0.1)
     pause = fit(ModelRig(f"{{{memory}, arbiter: round_robin, pause: {{high: 60kB, low: 30kB}}}}"))
     assert pause.pause is not None
     assert pause.pause.high == pytest.approx(60e3, rel=0.03)
@@ -62,6 +74,60 @@ def test_hysteresis_and_pause_have_their_bounds() -> None:
     # Nothing is lost, so that nobody knows how large the memory is.
     assert not pause.memory.bound
     assert any("at least" in note for note in pause.notes)
+
+
+_MIXED = "mixed: {reserved: 4KiB, shared: 64KiB, alpha: 0.25}"
+_WEIGHTS = "weighted: {weights: {h0: 1, h1: 16, h2: 2, h3: 4}}"
+
+
+@pytest.mark.parametrize("forwarding", ["store_and_forward", "cut_through"])
+def test_hysteresis_of_a_mixed_memory_is_found(forwarding: str) -> None:
+    words = f"memory: {{{_MIXED}}}, arbiter: {{{_WEIGHTS}}}, forwarding: {forwarding}"
+    found = fit(ModelRig(f"{{{words}, resume: 3KiB}}"))
+    assert found.memory.kind == "mixed"
+    assert found.resume.bytes == pytest.approx(3072, rel=0.05)
+    assert found.memory.largest == pytest.approx(4096 + 65536 / 5, rel=0.05)
+
+
+def test_a_mixed_memory_without_hysteresis_has_none() -> None:
+    found = fit(ModelRig(f"{{memory: {{{_MIXED}}}, arbiter: {{{_WEIGHTS}}}}}"))
+    assert (found.resume.bytes, found.notes) == (0, ())
+
+
+def test_a_large_queue_with_weights_drains_before_a_trial_ends() -> None:
+    """Packets that are still inside at the end would look dropped: this memory became a mixed one of 1e17 B."""
+    weights = "weighted: {weights: {h0: 14, h1: 6, h2: 13, h3: 3}}"
+    found = fit(ModelRig(f"{{memory: {{partitioned: {{size: 2MB}}}}, arbiter: {{{weights}}}, resume: 19715B}}"))
+    assert (found.memory.kind, found.memory.own) == ("partitioned", pytest.approx(2e6, rel=0.01))
+    assert found.resume.bytes == pytest.approx(19_715, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("memory", "arbiter", "kind", "largest"),
+    [
+        ("shared: {size: 1538B}", "fifo", "shared", 1538),
+        ("shared: {size: 6144B}", "fifo", "shared", 6144),
+        ("partitioned: {size: 3000B}", "pim", "partitioned", 3000),
+        ("mixed: {reserved: 2KiB, shared: 6KiB}", "round_robin", "mixed", 8192),
+    ],
+)
+def test_small_packets_measure_a_small_memory(memory: str, arbiter: str, kind: str, largest: int) -> None:
+    found = fit(ModelRig(f"{{memory: {{{memory}}}, arbiter: {arbiter}}}"))
+    assert (found.memory.kind, found.memory.doubt) == (kind, "")
+    assert found.memory.largest == pytest.approx(largest, rel=0.05)
+    low, high = found.memory.largest_range
+    assert low - 1 <= largest <= high + 1 or kind == "mixed"
+
+
+def test_rounds_that_no_measurement_tells_are_noted() -> None:
+    def rounds(memory: str, arbiter: str) -> tuple[int, list[str]]:
+        found = fit(ModelRig(f"{{memory: {{{memory}}}, arbiter: {{{arbiter}}}}}"))
+        return found.law.values["iterations"], [note for note in found.notes if note.startswith("rounds")]
+
+    assert rounds("partitioned: {size: 30kB}", "islip: {iterations: 1}") == (1, [])
+    assert rounds("shared: {size: 200kB}", "pim: {iterations: 1}") == (1, [])
+    alike = "rounds of the arbiter: 2 and 4 look alike; the fitted model has 4"
+    assert rounds("shared: {size: 300kB}", "islip: {iterations: 2}") == (4, [alike])
 
 
 def test_the_fit_looks_at_nothing_but_trials() -> None:
@@ -142,6 +208,69 @@ def test_the_simplest_memory_is_taken_that_explains_the_choices() -> None:
     limited = fitted(held < 0.5 * (150e3 - held - others[:, 0]))
     assert limited.kind == "shared"  # type: ignore[attr-defined]
     assert limited.alpha == pytest.approx(0.5, rel=0.05)  # type: ignore[attr-defined]
+
+
+def memory_choices(held: np.ndarray, others: np.ndarray, accepted: np.ndarray, wire: float) -> Choices:
+    never, even = np.zeros(len(held), np.bool_), np.ones(len(held))
+    return Choices(held, others, np.full(len(held), wire), accepted, never, even)
+
+
+def test_schemes_that_look_alike_are_told() -> None:
+    """A queue that holds one packet, and one output port alone, have the same losses with any scheme."""
+    held = np.array([0.0, 1538.0] * 50)
+    few = fit_memory(memory_choices(held, np.zeros((100, 1)), held == 0, 1538.0))
+    assert "fewer than 3 packets: all schemes of the memory look alike" in few.doubt
+    held = np.linspace(0, 40e3, 500)
+    alone = fit_memory(memory_choices(held, np.zeros((500, 1)), held + 538 <= 20e3, 538.0))
+    assert "look alike here" in alone.doubt
+    other = np.tile(np.array([[0.0], [9e3]]), (250, 1))
+    both = fit_memory(memory_choices(held, other, held + other[:, 0] + 538 <= 20e3, 538.0))
+    assert (both.kind, both.doubt) == ("shared", "")
+
+
+def test_a_size_between_two_packets_is_its_middle_with_both_ends() -> None:
+    held = np.arange(0, 8000, 1500.0).repeat(20)
+    memory = fit_memory(memory_choices(held, np.zeros((len(held), 1)), held + 1500 <= 5000, 1500.0))
+    assert memory.largest == 5250
+    assert memory.largest_range == (4500, 6000)
+    assert range_text(memory.largest, *memory.largest_range) == "4.5 to 6 kB"
+    assert range_text(2960, 950, 3061) == "950 B to 3.061 kB"
+    assert range_text(50_250, 50_200, 50_300) == "50.25 kB"
+
+
+def test_hysteresis_that_nothing_shows_is_told() -> None:
+    """After each loss the queue had been emptied before another packet came."""
+    held = np.concatenate([np.linspace(0, 30e3, 300), np.zeros(50), np.full(50, 30e3)])
+    after = np.arange(400) >= 300
+    accepted = held + 1538 <= 30e3
+    data = Choices(held, np.zeros((400, 1)), np.full(400, 1538.0), accepted, after, np.ones(400))
+    memory, resume = fit_with_resume(data)
+    assert memory.own == pytest.approx(30e3, abs=200)
+    assert resume.bytes == 0
+    assert resume.doubt.startswith("hysteresis could not be told: after a loss, a queue may need up to 28")
+
+
+def test_a_heavy_tail_has_its_interval() -> None:
+    low, high, least, most = hold_range({"kind": "pareto", "mean_ns": 2e6, "shape": 1.6}, 400) or (0, 0, 0, 0)
+    assert (least, most) == (pytest.approx(1.443, abs=1e-3), pytest.approx(1.757, abs=1e-3))
+    assert (low, high) == (pytest.approx(1.74e6, rel=0.01), pytest.approx(2.44e6, rel=0.01))
+    assert hold_range({"kind": "fixed", "mean_ns": 2e6}, 400) is None
+    many = hold_range({"kind": "exponential", "mean_ns": 1e6}, 40_000)
+    assert many == (pytest.approx(0.99e6, rel=0.001), pytest.approx(1.01e6, rel=0.001), 0, 0)
+
+
+def test_a_heavy_tail_gets_more_runs() -> None:
+    arbiter = "{bursty: {hold: {pareto: {mean: 200us, shape: 1.6}}}}"
+    found = fit(ModelRig(f"{{memory: {{partitioned: {{size: 300kB}}}}, arbiter: {arbiter}}}"))
+    assert found.runs is not None
+    assert len(found.runs.times_ns) >= 1900
+    assert found.law.values["hold"]["shape"] == pytest.approx(1.6, rel=0.1)
+
+
+def test_times_of_real_senders_have_fitting_units() -> None:
+    senders = Senders(3, 0.99, 0.7, 700.0, 2_079_576_000.0, 45_000)
+    assert "packets left 700 ns late at the median, 2.08 s in the worst 1 %" in senders.text
+    assert "clocks of nodes within 45 us" in senders.text
 
 
 def evidence(share: float, *, exact: bool) -> Evidence:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +71,9 @@ class _Command(click.Command):
         """See :meth:`click.Command.parse_args`."""
         end = args.index("--") if "--" in args else len(args)
         own = [part for word in args[:end] for part in _parts_of_between(word)]
+        for at in (at for at, word in enumerate(own[:-1]) if word == "--between" and "," not in own[at + 1]):
+            if own[at + 2 : at + 3] == [] or own[at + 2].startswith("-"):
+                raise click.UsageError(f"--between: expected two or more interfaces, found {own[at + 1]} only", ctx)
         for at in (at for at, word in enumerate(own[:-1]) if word == "--between" and "," in own[at + 1]):
             own[at + 1 : at + 2] = own[at + 1].split(",", 1)
         return super().parse_args(ctx, own + args[end:])
@@ -153,26 +158,23 @@ def command(
     if not between and (switch_name or duration):
         raise click.UsageError("--switch and --duration go with --between only")
     seconds = None if duration is None else _seconds(duration)
+    ready = _quiet if quiet else _ready
     names = [name.strip() for word in between or () for name in word.split(",")]
     options = [*(() if offloads else ("--no-offloads",)), *(("--capture", str(trace.absolute())) if trace else ())]
     if switch_name is not None:
         given = [f"--{part.replace('_', '-')}" for part, value in link.items() if value and part not in _OF_PORTS]
         if given or trace:
             raise click.UsageError(f"{(given or ['--trace'])[0]} does not go with --switch")
-        found = _switch(switch_name, names, link, {"mtu": mtu, "overhead": overhead, "seed": seed}, options, seconds)
+        plan_options = {"mtu": mtu, "overhead": overhead, "seed": seed}
+        found = _switch(switch_name, names, link, plan_options, options, seconds, ready)
         _tell(found.to_json(), found.lines(), stats, quiet)
         return
     if between and len(names) != 2:
         raise click.UsageError(f"--between: a link has two ends, found {len(names)} interfaces; --switch takes more")
-    from weir.emulate import OptionError, plan
-
-    up, down = _directions(link)
-    try:
-        compiled = plan(up, down, mtu=mtu, overhead=overhead, seed=seed)
-    except OptionError as error:
-        raise click.UsageError(str(error)) from error
+    with _interrupts_held():
+        compiled = _link(link, {"mtu": mtu, "overhead": overhead, "seed": seed})
     if between:
-        code, report = _bridge(compiled, (names[0], names[1]), options, seconds)
+        code, report = _bridge(compiled, (names[0], names[1]), options, seconds, ready)
         ways = (f"{names[0]} to {names[1]}", f"{names[1]} to {names[0]}")
     else:
         code, report = _run(compiled, program, peers, options)
@@ -183,6 +185,25 @@ def command(
 
 _OF_PORTS = ("rate", "queue")
 """The parts of a link that the ports of a switch have."""
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Libraries start threads when they are imported; none of those may take interrupts, which are for the command."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _ready() -> None:
+    """Says that frames pass."""
+    say("weir: ready; Ctrl-C ends it", err=True)
+
+
+def _quiet() -> None:
+    """Says nothing."""
 
 
 def _tell(document: dict[str, Any], lines: Iterable[str], stats: Path | None, quiet: bool) -> None:
@@ -210,26 +231,43 @@ def _switch(
     given: dict[str, Any],
     options: Sequence[str],
     seconds: float | None,
+    ready: Callable[[], None],
 ) -> SwitchReport:
     """Puts a switch between interfaces."""
     from weir._interfaces import Interface
     from weir.emulate import OptionError, switch, switch_plan
 
-    if len(set(words)) != len(words) or len(words) < 2:
-        raise click.UsageError(f"--between: expected two or more different interfaces, found {', '.join(words)}")
+    if len(set(words)) != len(words) or len(words) < 2 or not all(words):
+        found = ", ".join(word or "an empty name" for word in words)
+        raise click.UsageError(f"--between: expected two or more different interfaces, found {found}")
+
+    def plan_at(rate: str) -> dict[str, Any]:
+        try:
+            return switch_plan(name, len(words), rate=rate, queue=link["queue"] or "1000packets", **given)
+        except OptionError as error:
+            raise click.UsageError(str(error)) from error
+
+    # A mistake in the options is told before one in the interfaces.
+    compiled = plan_at(link["rate"] or "1Gbps")
     interfaces = [Interface.of(word) for word in words]
-    rate = link["rate"]
-    if rate is None:
+    if link["rate"] is None:
         speeds = {interface.speed_mbps for interface in interfaces}
         speed = speeds.pop() if len(speeds) == 1 else None
         if speed is None:
             raise click.UsageError("--between: the interfaces do not all say the same rate; give --rate")
-        rate = f"{speed}Mbps"
+        compiled = plan_at(f"{speed}Mbps")
+    return switch(compiled, interfaces, options=options, seconds=seconds, ready=ready)
+
+
+def _link(link: dict[str, str | None], given: dict[str, Any]) -> dict[str, Any]:
+    """The plan of a link."""
+    from weir.emulate import OptionError, plan
+
+    up, down = _directions(link)
     try:
-        compiled = switch_plan(name, len(words), rate=rate, queue=link["queue"] or "1000packets", **given)
+        return plan(up, down, **given)
     except OptionError as error:
         raise click.UsageError(str(error)) from error
-    return switch(compiled, interfaces, options=options, seconds=seconds)
 
 
 def _directions(link: dict[str, str | None]) -> tuple[LinkOptions, LinkOptions]:
@@ -242,11 +280,15 @@ def _directions(link: dict[str, str | None]) -> tuple[LinkOptions, LinkOptions]:
 
 
 def _bridge(
-    compiled: dict[str, Any], between: tuple[str, str], options: Sequence[str], seconds: float | None
+    compiled: dict[str, Any],
+    between: tuple[str, str],
+    options: Sequence[str],
+    seconds: float | None,
+    ready: Callable[[], None],
 ) -> tuple[int, Report]:
     from weir.emulate import bridge
 
-    return 0, bridge(compiled, between, options=options, seconds=seconds)
+    return 0, bridge(compiled, between, options=options, seconds=seconds, ready=ready)
 
 
 def _run(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,7 +128,13 @@ def characterise(
         console().print(f"{word + ':':<12} {said}", markup=False, highlight=False, soft_wrap=True)
     if real is not None:
         console().print(f"{'senders:':<12} {real.summary.text}", markup=False, highlight=False, soft_wrap=True)
-    console().print(f"{written}, {page}: {found.wall_s:.0f} s", markup=False, highlight=False, soft_wrap=True)
+    console().print(f"{written}, {page}: {_age_s():.0f} s", markup=False, highlight=False, soft_wrap=True)
+
+
+def _age_s() -> float:
+    """The time since this process began: its start and the report count, too."""
+    fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _rig(model: str, seed: int) -> tuple[str, ModelRig]:
@@ -193,8 +201,13 @@ def _document(found: Characterised, written: Path, page: Path, real: BetweenRig 
         "class": fitted.kind,
         "arbiter": {"kind": fitted.law.kind, **fitted.law.values, "because": fitted.law.why},
         "uncertain": fitted.law.doubt or None,
-        "memory": {**asdict(fitted.memory), "largest_queue": fitted.memory.largest},
-        "resume_bytes": fitted.resume,
+        "memory": {
+            **asdict(fitted.memory),
+            "largest_queue": fitted.memory.largest,
+            "largest_queue_range": list(fitted.memory.largest_range),
+        },
+        "resume_bytes": fitted.resume.bytes,
+        "resume_range": [fitted.resume.low, fitted.resume.high],
         "forwarding": fitted.forwarding,
         "jitter_ns": fitted.jitter_ns,
         "pause": None if fitted.pause is None else asdict(fitted.pause),
@@ -206,6 +219,7 @@ def _document(found: Characterised, written: Path, page: Path, real: BetweenRig 
             "switch": measured.isolines.ratio.tolist(),
             "model": model.isolines.ratio.tolist(),
             "median_error": found.isoline_error,
+            "median_by_chance": found.chance,
         },
         "rates": [{"switch": asdict(a), "model": asdict(b)} for a, b in zip(measured.rates, model.rates, strict=True)],
         "bursts": [

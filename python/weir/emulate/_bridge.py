@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
@@ -30,13 +30,22 @@ _ADDRESS = "0.0.0.{}"
 _FIRST_PORT = 1024
 
 
+def _nothing() -> None:
+    """Does nothing."""
+
+
 def bridge(
-    plan: Mapping[str, Any], interfaces: tuple[str, str], *, options: Sequence[str] = (), seconds: float | None = None
+    plan: Mapping[str, Any],
+    interfaces: tuple[str, str],
+    *,
+    options: Sequence[str] = (),
+    seconds: float | None = None,
+    ready: Callable[[], None] = _nothing,
 ) -> Report:
     """Forwards all frames between ``interfaces``, over the link of ``plan``.
 
     Runs until this process is interrupted or terminated, or for ``seconds``. The interfaces must be up; addresses of
-    this host on them would answer beside the link. Non-IP frames pass, too.
+    this host on them would answer beside the link. Non-IP frames pass, too. Calls ``ready`` when frames pass.
 
     Raises:
         UnavailableError: this host lacks a requirement, or such an interface.
@@ -45,11 +54,12 @@ def bridge(
     require("weir emulate --between", (), ("weir-emu",), tun=False)
     for name in interfaces:
         if "/" in name or not (_INTERFACES / name / "ifindex").exists():
-            raise UnavailableError(f"--between: there is no interface {name!r} on this host")
+            more = "; one in a namespace, NAMESPACE/IF, needs --switch" if "/" in name else ""
+            raise UnavailableError(f"--between: there is no interface {name!r} on this host{more}")
     if interfaces[0] == interfaces[1]:
         raise UnavailableError(f"--between: expected two interfaces, found {interfaces[0]!r} twice")
     ports = [(name, None) for name in interfaces]
-    return _forward(plan, ports, options, seconds, Tally())
+    return _forward(plan, ports, options, seconds, Tally(), ready)
 
 
 def switch(
@@ -58,11 +68,12 @@ def switch(
     *,
     options: Sequence[str] = (),
     seconds: float | None = None,
+    ready: Callable[[], None] = _nothing,
 ) -> SwitchReport:
     """Forwards all frames between ``interfaces``, over the switch of ``plan``, which learns Ethernet addresses.
 
     Runs until this process is interrupted or terminated, or for ``seconds``. Addresses of this host on the interfaces
-    would answer beside the switch.
+    would answer beside the switch. Calls ``ready`` when frames pass.
 
     Raises:
         UnavailableError: this host lacks a requirement.
@@ -70,7 +81,8 @@ def switch(
     """
     require("weir emulate --switch", (), ("weir-emu",), tun=False)
     ports = [(interface.name, interface.path) for interface in interfaces]
-    return _forward(plan, ports, options, seconds, SwitchTally([interface.word for interface in interfaces], plan))
+    tally = SwitchTally([interface.word for interface in interfaces], plan)
+    return _forward(plan, ports, options, seconds, tally, ready)
 
 
 def _forward(
@@ -79,6 +91,7 @@ def _forward(
     options: Sequence[str],
     seconds: float | None,
     tally: Counter[_R],
+    ready: Callable[[], None],
 ) -> _R:
     """Forwards frames between ports, each an interface and the file of its namespace, until this process is told."""
     nodes = [number for number, node in enumerate(plan["nodes"]) if node["kind"] == "host"]
@@ -91,6 +104,7 @@ def _forward(
         stack.enter_context(_until_told(over))
         variables = environment(_owner.new())
         emulator = stack.enter_context(Emulator(plan, hosts, _FIRST_PORT, ["--bridge", *options], variables))
+        ready()
 
         def await_end() -> None:
             over.wait(seconds)

@@ -34,6 +34,9 @@ _SIGNAL_BASE = 128
 _TOOLS = ("ip", "nsenter", "sysctl")
 _SERVICES = ("echo", "sink", "source")
 _READY = b"ready\n"
+_INTERRUPT = (signal.SIGINT,)
+_INTERRUPTS_S, _GRACE_S = 0.1, 1.0
+"""How often interrupts are looked for, and the time before one is forwarded."""
 
 
 def emulate(
@@ -92,7 +95,7 @@ def _run(
             emulator.stop()
 
     threading.Thread(target=await_end, daemon=True).start()
-    with _forwarding(process):
+    with _forwarding(process), _forwarding_interrupts(process):
         report = emulator.measure()
     code = process.wait()
     return (code if code >= 0 else _SIGNAL_BASE - code), report
@@ -110,19 +113,53 @@ def _start(host: Host, command: Sequence[str], variables: Mapping[str, str], **h
 def _heed_interrupts() -> None:
     """Child processes inherit that interrupts are ignored; the command alone decides on them."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPT)
 
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Leaves interrupts to the command, which also gets them from the terminal: it decides whether to end."""
+    """Leaves interrupts to the command, which also gets them from the terminal: it decides whether to end.
+
+    They stay pending for :func:`_forwarding_interrupts`, unless a library has a thread that does not block them: there
+    they are lost.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)
     try:
         yield
     finally:
+        signal.sigtimedwait(_INTERRUPT, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _forwarding_interrupts(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Forwards interrupts of kill(1) to the command, which does not get them; those of the terminal it has got.
+
+    If they went to the whole process group, the command has got them, too: it has some time to end first.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            seen = signal.sigtimedwait(_INTERRUPT, _INTERRUPTS_S)
+            if seen is not None and seen.si_code <= 0 and not over.wait(_GRACE_S):  # 0 and less: from a process
+                process.send_signal(signal.SIGINT)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 @contextlib.contextmanager

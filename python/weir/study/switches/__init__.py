@@ -16,7 +16,7 @@ from weir.study.switches._compare import Behaviour
 from weir.study.switches._fit import Class, Fitted, Pause, class_of, fit, window_ns
 from weir.study.switches._hidden import Verdict, hidden, judged
 from weir.study.switches._isolines import Isolines, error_of, isolines
-from weir.study.switches._memory import MemoryFit
+from weir.study.switches._memory import MemoryFit, Resume
 from weir.study.switches._model import ModelRig
 from weir.study.switches._over import OverRig, over
 from weir.study.switches._rig import Observation, Rig, Stream, Trial
@@ -37,6 +37,7 @@ __all__ = [
     "Observation",
     "OverRig",
     "Pause",
+    "Resume",
     "Rig",
     "Senders",
     "Stream",

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weir.study.switches._service import Overtaking, Runs, Service
+from weir.study.switches._units import time_text
 
-__all__ = ["Evidence", "Law", "decide", "hold_law"]
+__all__ = ["Evidence", "Law", "decide", "hold_law", "hold_range"]
 
 _FIFO = 0.002
 """Share of overtaking packets up to which a port is first in, first out for certain."""
@@ -66,7 +67,7 @@ def decide(seen: Evidence) -> Law:
     if seen.exact or share > _OTHERS:
         return _of_others(seen)
     overtook = f"{share:.1%} of the packets overtook one that had come earlier over another input"
-    by = f"by {seen.overtaking.median_ns / 1e3:.0f} us at the median"
+    by = f"by {time_text(seen.overtaking.median_ns)} at the median"
     usual = f"{overtook}, {by}; with any other arbiter over {_OTHERS:.0%} do"
     if share <= _DISORDER:
         return Law("fifo", why=usual)
@@ -84,9 +85,8 @@ def _of_others(seen: Evidence) -> Law:
         return Law("pim", {"iterations": 4}, why)
     if not _starving(seen.pair) and not _spread_wide(seen) and not _same_runs(seen.pair):
         return _ordered(seen)
-    law = hold_law(seen.runs)
-    mean = float(np.mean(seen.runs.times_ns)) if len(seen.runs.times_ns) else 0.0
-    return Law("bursty", {"hold": law}, f"one input was served for {mean / 1e6:.3g} ms at a time")
+    why = "one input was served for a time, whatever the others had"
+    return Law("bursty", {"hold": hold_law(seen.runs)}, why)
 
 
 def _ordered(seen: Evidence) -> Law:
@@ -158,6 +158,24 @@ def hold_law(runs: Runs) -> dict[str, Any]:
     return {"kind": "exponential", "mean_ns": round(exponential)}
 
 
+def hold_range(hold: Mapping[str, Any], runs: int) -> tuple[float, float, float, float] | None:
+    """Where the true values lie with 95 %: least and most mean, ns, least and most shape; ``None`` of a fixed time.
+
+    By the asymptotic errors of maximum likelihood: the mean of an exponential law and the shape of a Pareto law are off
+    by themselves over the square root of the runs. The mean of a Pareto law follows from its shape.
+    """
+    if hold["kind"] == "fixed" or runs < 2:
+        return None
+    off = 1.96 / math.sqrt(runs)
+    mean = float(hold["mean_ns"])
+    if hold["kind"] == "exponential":
+        return mean * (1 - min(off, 1)), mean * (1 + off), 0.0, 0.0
+    shape = float(hold["shape"])
+    low, high = max(shape * (1 - off), 1.02), shape * (1 + off)
+    least = mean * (shape - 1) / shape
+    return least * high / (high - 1), least * low / (low - 1), low, high
+
+
 def _pareto(packets: npt.NDArray[np.float64], tx: float) -> tuple[float, float] | None:
     """Mean, ns, and shape."""
     least = (packets.min() - 0.5) * tx
@@ -166,7 +184,25 @@ def _pareto(packets: npt.NDArray[np.float64], tx: float) -> tuple[float, float] 
     if logs <= 0:
         return None
     shape = min(max((len(times) - 1) / logs, 1.02), 999.0)
-    return least * shape / (shape - 1), shape
+    return _climbed(packets, tx, least, shape)
+
+
+def _climbed(packets: npt.NDArray[np.float64], tx: float, least: float, shape: float) -> tuple[float, float]:
+    """The mean and the shape near these with the most likelihood, where whole packets make the least time uncertain."""
+
+    def likelihood(at: tuple[float, float]) -> float:
+        return _likelihood_pareto(packets, tx, at[0] * at[1] / (at[1] - 1), at[1])
+
+    best, step = (least, shape), 0.1
+    value = likelihood(best)
+    while step > 1e-3:
+        ways = [(best[0] * (1 + a * step), best[1] * (1 + b * step)) for a in (-1, 0, 1) for b in (-1, 0, 1)]
+        found = max((way for way in ways if 1.02 <= way[1] <= 999), key=likelihood)
+        if likelihood(found) > value:
+            best, value = found, likelihood(found)
+        else:
+            step /= 2
+    return best[0] * best[1] / (best[1] - 1), best[1]
 
 
 def _likelihood_exponential(packets: npt.NDArray[np.float64], tx: float, mean: float) -> float:

@@ -19,6 +19,7 @@ from weir._errors import MethodError, UnavailableError
 from weir._interfaces import Interface
 from weir._programs import find
 from weir.study.switches._rig import Accuracy, Observation, Stream, Trial
+from weir.study.switches._units import time_text
 
 __all__ = ["GRACE_S", "BetweenRig", "Senders", "require_three"]
 
@@ -46,14 +47,14 @@ class Senders:
     def text(self) -> str:
         """A sentence."""
         rates = f"{self.streams} streams had {self.achieved:.3%} of the asked rate on the wire at the median"
-        late = f"packets left {self.late_median_ns / 1e3:.1f} us late at the median"
-        tail = f"{self.late_p99_ns / 1e3:.0f} us in the worst 1 % of the worst stream"
+        late = f"packets left {time_text(self.late_median_ns)} late at the median"
+        tail = f"{time_text(self.late_p99_ns)} in the worst 1 % of the worst stream"
         busy = (
             ""
             if abs(self.worst - 1) <= _INEXACT
             else "; this machine was too busy for exact rates: repeat it when idle"
         )
-        clocks = f"; clocks of nodes within {self.clock_error_ns / 1e3:.0f} us" if self.clock_error_ns else ""
+        clocks = f"; clocks of nodes within {time_text(self.clock_error_ns)}" if self.clock_error_ns else ""
         return f"{rates}, {self.worst:.3%} at worst; {late}, {tail}{clocks}{busy}"
 
 

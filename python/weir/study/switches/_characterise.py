@@ -11,7 +11,7 @@ from weir._errors import MethodError, UnavailableError
 from weir.study.switches._between import BetweenRig
 from weir.study.switches._compare import BURSTS, PAIRS, Behaviour, Tell, behaviour
 from weir.study.switches._fit import Fitted, fit, window_ns
-from weir.study.switches._isolines import error_of
+from weir.study.switches._isolines import error_of, isolines
 from weir.study.switches._model import ModelRig
 from weir.study.switches._rig import Rig
 from weir.study.switches._steps import Phase, Steps, phases
@@ -33,6 +33,8 @@ class Characterised:
     wall_s: float
     rate_bps: float
     """Of the ports."""
+    chance: float | None = None
+    """The same error of a second run of the fitted model with other random numbers; ``None`` if it draws no bursts."""
     no_tcp: str = ""
     """Why no TCP flows passed the switch, if they should have."""
 
@@ -59,24 +61,29 @@ def characterise(
     def planned(window: float | None) -> list[Phase]:
         """All phases; how long a trial lasts depends on the switch."""
         counts = {"pairs": len(PAIRS), "bursts": len(BURSTS)}
-        return phases(rig, points, simulated=isinstance(rig, ModelRig), with_tcp=with_tcp, window_ns=window, **counts)
+        return phases(
+            rig, points, simulated=isinstance(rig, ModelRig), with_tcp=with_tcp, window_ns=window, again=again, **counts
+        )
 
-    begin = time.monotonic()
+    begin, again = time.monotonic(), False
     step = Steps(tell, planned(None))
     fitted = fit(rig, step)
     span = window_ns(fitted)
+    again = fitted.law.values.get("hold", {}).get("kind", "fixed") != "fixed"
     step.plan(planned(span)[1:])
     step.next_phase()
     measured = behaviour(rig, span, points, step)
     step.next_phase()
-    model_rig = ModelRig(
-        flow_text(switch_words(fitted)),
-        seed=seed,
-        base="<fitted switch>",
-        rate_bps=rig.rate_bps,
-        overhead_bytes=rig.overhead_bytes,
-    )
-    model = behaviour(model_rig, span, points, lambda text: step(f"fitted model: {text}"))
+
+    def of_model(text: str) -> None:
+        step(f"fitted model: {text}")
+
+    model_rig = _model_of(rig, fitted, seed)
+    model = behaviour(model_rig, span, points, of_model)
+    chance = None
+    if again:
+        other = isolines(_model_of(rig, fitted, seed + 1), span, points, of_model)
+        chance = float(np.median(error_of(other, model.isolines, congested=True)))
     step.next_phase()
     no_tcp = ""
     if with_tcp:
@@ -85,11 +92,18 @@ def characterise(
             step.next_phase()
             measured = replace(measured, tcp=flows)
             controls = list(dict.fromkeys(one.control for one in flows))
-            passed = tcp_of(model_rig, lambda text: step(f"fitted model: {text}"), stack, controls)
+            passed = tcp_of(model_rig, of_model, stack, controls)
             model = replace(model, tcp=passed)
         except (MethodError, UnavailableError) as error:  # the rest took minutes, and stands
             no_tcp = str(error)
-    return Characterised(name, fitted, measured, model, time.monotonic() - begin, rig.rate_bps, no_tcp)
+    wall_s = time.monotonic() - begin
+    return Characterised(name, fitted, measured, model, wall_s, rig.rate_bps, chance, no_tcp)
+
+
+def _model_of(rig: Rig, fitted: Fitted, seed: int) -> ModelRig:
+    """The fitted model between ports like those of ``rig``."""
+    text = flow_text(switch_words(fitted))
+    return ModelRig(text, seed=seed, base="<fitted switch>", rate_bps=rig.rate_bps, overhead_bytes=rig.overhead_bytes)
 
 
 def _tcp(rig: Rig, tell: Tell) -> tuple[tuple[Tcp, ...], str]:

@@ -11,8 +11,8 @@ from weir.study.errors import StudyError
 from weir.study.switches import _programme as programme
 from weir.study.switches._arbiter import Evidence, Law, decide
 from weir.study.switches._fitted import Class, Fitted, Pause, class_of
-from weir.study.switches._iterations import ROUNDS, nearest_rounds
-from weir.study.switches._memory import CLOCKED, EXACT, MemoryFit, choices_of, fit_memory, fit_resume
+from weir.study.switches._iterations import ROUNDS, alike_by_delay, alike_by_share, rounds_note
+from weir.study.switches._memory import CLOCKED, EXACT, MemoryFit, Resume, choices_of, fit_with_resume
 from weir.study.switches._model import ModelRig
 from weir.study.switches._rig import Observation, Rig, Stream, Trial, gap_ns
 from weir.study.switches._service import Runs, holds_of, overlaps, overtaken, runs_of_counts, service_of, weights_of
@@ -25,11 +25,17 @@ _FIRST_NS, _MOST_NS = 60_000_000, 3_840_000_000
 _MATCHING = ("islip", "pim")
 _FOUR, _SIZES, _TWO, _ALL = "all inputs to one output", "two sizes", "two outputs", "all inputs to all outputs"
 _RUNS, _LONGEST_NS = 400, 30_000_000_000
+_RUNS_PARETO, _WINDOW_PARETO = 2000, 50
+"""Runs of a law with a heavy tail, and runs in a window over which its rates are steady."""
 _COUNTED_NS = 400_000
 """Interval in which packets are counted to find long runs, as the paper's."""
 _COUNTED_FROM = 20
 """Intervals of a mean run from which on counts are enough."""
 _WIDE = 1538
+_SMALL_BYTES = 100_000
+"""Size of a queue up to which the smallest packets measure it."""
+_SMALL_NS = 4_000_000
+"""How long the inputs send such packets at 1 Gb/s, at least."""
 _AT_ONCE = (
     "packets came out sooner than they take on the wire, as between virtual interfaces: cut-through cannot be told "
     "from store-and-forward"
@@ -85,10 +91,15 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
         starvation[full] = max(starvation[full], starved_ns)
     if law.kind == "fifo" and rig.exact:
         starvation[f"{full} by one clock"] = _one_clock(bench)
-    memory, resume, notes = _memory(states, by_output=law.kind == "fifo", exact=rig.exact)
+    memory, resume, notes = _memory(bench, states, by_output=law.kind == "fifo")
     pause = _pause(rig, observed, states)
     if pause is not None and not memory.bound:
         notes = (*notes, "PAUSE prevents losses: the memory is a lower bound")
+    if memory.bound and memory.largest < 3 * _WIDE:
+        notes = (
+            *notes,
+            "a queue holds fewer than 3 packets of 1500 B: arbiters look alike, and this one is not certain",
+        )
     if bench.at_once:
         notes = (*notes, _AT_ONCE)
     forwarding = "cut_through" if bench.cut else "store_and_forward"
@@ -96,10 +107,7 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
         law, memory, resume, forwarding, round(bench.jitter_ns), pause, starvation, bench.packets, notes, runs,
         bench.busy_ns,
     )  # fmt: skip
-    if law.kind in _MATCHING and _ALL in observed and rig.inputs == ModelRig.inputs:
-        bench.tell("rounds of the arbiter")
-        found = replace(found, law=_with_rounds(found, nearest_rounds(observed[_ALL], _candidates(rig, found))))
-    return found
+    return _with_rounds(bench, found, observed) if law.kind in _MATCHING else found
 
 
 def _observed(bench: _Bench) -> tuple[dict[str, Observation], dict[str, Observation]]:
@@ -110,25 +118,58 @@ def _observed(bench: _Bench) -> tuple[dict[str, Observation], dict[str, Observat
         name = _name(rig, *shares)
         pairs[name] = bench.observe(programme.pair(rig, *shares, 2 * bench.busy_ns, bench.idle_ns), name)
     more = {
-        _FOUR: programme.four(rig, bench.busy_ns, bench.idle_ns),
+        _FOUR: programme.four(rig, bench.busy_ns, 2 * bench.idle_ns),
         _SIZES: programme.sizes(rig, bench.busy_ns, bench.idle_ns),
         _TWO: programme.two_outputs(rig, 2 * bench.busy_ns, 2 * bench.idle_ns),
-        _ALL: programme.all_outputs(rig, 3 * bench.busy_ns, 3 * bench.idle_ns),
+        _ALL: programme.all_outputs(rig, 3 * bench.busy_ns, 2 * bench.idle_ns),
     }
     return pairs, {name: bench.observe(trial, name) for name, trial in more.items() if trial is not None}
 
 
-def _candidates(rig: Rig, found: Fitted) -> dict[int, ModelRig]:
-    """The fitted switch with each number of rounds."""
-
-    def rig_of(one: Fitted) -> ModelRig:
-        return ModelRig(flow_text(switch_words(one)), rate_bps=rig.rate_bps, overhead_bytes=rig.overhead_bytes)
-
-    return {rounds: rig_of(replace(found, law=_with_rounds(found, rounds))) for rounds in ROUNDS}
+def _tells_small(bench: _Bench) -> bool:
+    """Whether instants are exact enough for the smallest packets."""
+    least = gap_ns(programme.LEAST + bench.rig.overhead_bytes, bench.rig.rate_bps)
+    return bench.rig.exact and bench.jitter_ns <= least
 
 
-def _with_rounds(found: Fitted, rounds: int) -> Law:
-    return replace(found.law, values={"iterations": rounds})
+def _small_packets(bench: _Bench, most: float) -> list[States]:
+    """Trials with the smallest packets, which tell sizes of a small memory that large ones cannot tell apart.
+
+    A queue has held up to ``most`` bytes.
+    """
+    rig, size = bench.rig, programme.LEAST
+    fills = 4 * gap_ns(most * rig.inputs, rig.out_bps)
+    busy = round(max(_SMALL_NS * programme.slowness(rig), fills))
+    trials = {
+        "one output": programme.four(rig, busy, busy, size),
+        "two outputs": programme.two_outputs(rig, busy, busy, size),
+        "all outputs": programme.all_outputs(rig, busy, busy, size),
+    }
+    named = {f"{size} B, {name}": trial for name, trial in trials.items()}
+    return [bench.states(bench.observe(trial, name)) for name, trial in named.items() if trial is not None]
+
+
+def _with_rounds(bench: _Bench, found: Fitted, observed: Mapping[str, Observation]) -> Fitted:
+    """The switch with the rounds of its matching arbiter, or a note that they are not known."""
+    rig = bench.rig
+    if not rig.exact or _ALL not in observed or rig.inputs != ModelRig.inputs:
+        note = f"rounds of the arbiter were not measured; the fitted model has {found.law.values['iterations']}"
+        return replace(found, notes=(*found.notes, note))
+    bench.tell("rounds of the arbiter")
+    candidates = {rounds: _candidate(rig, found, rounds) for rounds in ROUNDS}
+    alike = alike_by_share(observed[_ALL], candidates)
+    if len(alike) > 1 and found.law.kind == "islip" and not found.jitter_ns:
+        roomy = found.memory.largest > _SMALL_BYTES
+        seen = bench.observe(programme.rounds(rig, 1500 if roomy else programme.LEAST), "rounds, bursts")
+        alike = alike_by_delay(seen, {rounds: candidates[rounds] for rounds in alike})
+    notes = (*found.notes, note) if (note := rounds_note(alike)) else found.notes
+    return replace(found, law=replace(found.law, values={"iterations": alike[0]}), notes=notes)
+
+
+def _candidate(rig: Rig, found: Fitted, rounds: int) -> ModelRig:
+    """The fitted switch with this number of rounds."""
+    text = flow_text(switch_words(replace(found, law=replace(found.law, values={"iterations": rounds}))))
+    return ModelRig(text, rate_bps=rig.rate_bps, overhead_bytes=rig.overhead_bytes)
 
 
 def _name(rig: Rig, *shares: float) -> str:
@@ -170,7 +211,8 @@ def _until_loss(bench: _Bench) -> Observation:
         first = _first_loss(bench.rig, seen)
         if first is not None and first < 0.4 * busy:
             bench.busy_ns = min(busy, max(round(_FIRST_NS * slow) // 2, int(4 * first)))
-            bench.idle_ns = max(round(10_000_000 * slow), int(1.5 * first))
+            # A queue that fills in this time may be full for each input when they stop.
+            bench.idle_ns = max(round(10_000_000 * slow), int(2.1 * first))
             return seen
         if seen.pauses or busy >= _MOST_NS * slow:
             bench.busy_ns, bench.idle_ns = round(_FIRST_NS * slow), busy
@@ -204,32 +246,48 @@ def _law(bench: _Bench, states: Mapping[str, States], pairs: list[str]) -> tuple
     law = decide(evidence)
     if law.kind != "bursty":
         return law, None, None
-    if len(runs.times_ns) >= _RUNS:
-        return law, runs, None
-    mean = float(np.mean(runs.times_ns)) if len(runs.times_ns) >= 5 else 0.05 * _LONGEST_NS
-    busy = int(min(max(_RUNS * mean, 500e6), _LONGEST_NS))
-    trial = programme.pair(rig, 1.0, 1.0, busy, bench.idle_ns)
     starved = None
+    for wanted in (_RUNS, _RUNS_PARETO):
+        if len(runs.times_ns) >= wanted:
+            continue
+        if wanted == _RUNS or law.values["hold"]["kind"] == "pareto":
+            runs, starved = _longer_runs(bench, runs, wanted)
+            law = decide(Evidence(**{**vars(evidence), "runs": runs}))
+    return law, runs, starved
+
+
+def _longer_runs(bench: _Bench, runs: Runs, wanted: int) -> tuple[Runs, float]:
+    """The runs of a bursty arbiter in a trial that is long enough for so many, and the longest starvation, ns."""
+    rig = bench.rig
+    tx = gap_ns(_WIDE, rig.out_bps)
+    mean = float(np.mean(runs.times_ns)) if len(runs.times_ns) >= 5 else 0.05 * _LONGEST_NS
+    busy = int(min(max(wanted * mean, 500e6), _LONGEST_NS))
+    trial = programme.pair(rig, 1.0, 1.0, busy, bench.idle_ns)
     if mean > _COUNTED_FROM * _COUNTED_NS:
         bench.tell(f"runs, for {busy / 1e9:.1f} s")
         counted = rig.counts(trial.streams, _COUNTED_NS, busy)
         bench.packets += int(counted.sum())
         runs = runs_of_counts(counted, _COUNTED_NS, tx)
-        starved = float(runs.times_ns.max(initial=0.0))
-    else:
-        longer = bench.observe(trial, f"runs, for {busy / 1e9:.1f} s")
-        runs, starved = holds_of(bench.states(longer), 0, tx), _starvation(longer)
-    return decide(Evidence(**{**vars(evidence), "runs": runs})), runs, starved
+        return runs, float(runs.times_ns.max(initial=0.0))
+    longer = bench.observe(trial, f"runs, for {busy / 1e9:.1f} s")
+    return holds_of(bench.states(longer), 0, tx), _starvation(longer)
 
 
-def _memory(states: Mapping[str, States], *, by_output: bool, exact: bool) -> tuple[MemoryFit, int, tuple[str, ...]]:
+def _memory(
+    bench: _Bench, states: Mapping[str, States], *, by_output: bool
+) -> tuple[MemoryFit, Resume, tuple[str, ...]]:
     choices = choices_of(states.values(), by_output=by_output)
     if len(choices.held) == 0:
-        most = max(int(one.before.sum(axis=1).max()) for one in states.values())
-        note = f"nothing was dropped: the memory has at least {most} B"
-        return MemoryFit("shared", 0.0, float(most), None, 0.0, bound=False), 0, (note,)
-    memory = fit_memory(choices, EXACT if exact else CLOCKED)
-    return memory, fit_resume(choices, memory), ()
+        held = max(int(one.before.sum(axis=1).max()) for one in states.values())
+        note = f"nothing was dropped: the memory has at least {held} B"
+        return MemoryFit("shared", 0.0, float(held), None, 0.0, bound=False), Resume(), (note,)
+    most = float((choices.held + choices.wire)[choices.accepted].max(initial=0.0))
+    if most <= _SMALL_BYTES and _tells_small(bench):
+        choices = choices_of([*states.values(), *_small_packets(bench, most)], by_output=by_output)
+    exact = bench.rig.exact
+    blur = bench.jitter_ns / gap_ns(_WIDE, bench.rig.out_bps)
+    memory, resume = fit_with_resume(choices, EXACT if exact else CLOCKED, exact=exact, blur=blur)
+    return memory, resume, tuple(doubt for doubt in (memory.doubt, resume.doubt) if doubt)
 
 
 def _pause(rig: Rig, observed: Mapping[str, Observation], states: Mapping[str, States]) -> Pause | None:
@@ -291,5 +349,7 @@ def _one_clock(bench: _Bench) -> float:
 
 def window_ns(fitted: Fitted) -> int:
     """A time over which the rates of this switch are steady: the memory fills, and a bursty arbiter changes often."""
-    hold = fitted.law.values.get("hold", {}).get("mean_ns", 10_000_000 if fitted.law.kind == "pim" else 0)
-    return int(min(max(2 * fitted.busy_ns, 40_000_000, 20 * hold), max(1_000_000_000, 2 * fitted.busy_ns)))
+    law = fitted.law.values.get("hold", {})
+    hold = law.get("mean_ns", 10_000_000 if fitted.law.kind == "pim" else 0)
+    holds = _WINDOW_PARETO if law.get("kind") == "pareto" else 20
+    return int(min(max(2 * fitted.busy_ns, 40_000_000, holds * hold), max(1_000_000_000, 2 * fitted.busy_ns)))

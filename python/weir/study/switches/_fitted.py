@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weir.study.switches._arbiter import Law
-from weir.study.switches._memory import MemoryFit
+from weir.study.switches._memory import MemoryFit, Resume
 from weir.study.switches._service import Runs
 
 __all__ = ["Class", "Fitted", "Pause", "class_of"]
@@ -29,7 +29,7 @@ class Fitted:
 
     law: Law
     memory: MemoryFit
-    resume: int
+    resume: Resume
     forwarding: str
     """``store_and_forward`` or ``cut_through``."""
     jitter_ns: int

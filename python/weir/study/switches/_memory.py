@@ -3,12 +3,15 @@
 All schemes are one law: a queue has ``own`` bytes alone, and takes what does not fit from a pool of which it may hold
 ``alpha`` times the free part. Without a pool the memory is partitioned, without own bytes it is shared. The fit looks
 for the law with the least contradiction: the mean distance, in packets, of wrongly judged packets from the bound.
+
+Whether a queue needs more room after a loss is part of the law: the fit is made with and without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,14 +19,18 @@ import numpy.typing as npt
 
 from weir.study.switches._states import States
 
-__all__ = ["CLOCKED", "EXACT", "Choices", "MemoryFit", "choices_of", "fit_memory", "fit_resume"]
+__all__ = ["CLOCKED", "EXACT", "Choices", "MemoryFit", "Resume", "choices_of", "fit_memory", "fit_with_resume"]
 
 Floats = npt.NDArray[np.float64]
 _PACKET = 1538.0
 _NEARLY = 1.4
 """A simpler memory may contradict so many times more."""
-EXACT, CLOCKED = 0.002, 0.5
+EXACT, CLOCKED = 0.001, 0.5
 """Contradictions, packets, that count as nothing: with exact instants, and with those of a real clock."""
+_FEW = 3
+"""Packets that a queue must hold so that the schemes of memories differ."""
+_INVERSES = 2.0**-8, 2.0**8
+"""Bounds of the inverse of ``alpha``."""
 _MOST = 3000
 """Packets of a trial that are kept for the fit, of those accepted and of those dropped."""
 
@@ -41,10 +48,18 @@ class Choices:
     after_loss: npt.NDArray[np.bool_]
     """Whether the packet before it in the queue was dropped."""
     weight: Floats
+    resume: float = 0.0
+    """Room that a packet needs besides if the one before it was dropped, bytes."""
 
     def only(self, chosen: npt.NDArray[Any]) -> Choices:
         """Those that ``chosen`` selects."""
-        return Choices(*(getattr(self, part.name)[chosen] for part in fields(self)))
+        names = ("held", "others", "wire", "accepted", "after_loss", "weight")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
+    @property
+    def spare(self) -> Floats:
+        """By packet: room that it needs besides, bytes."""
+        return np.where(self.after_loss, self.resume, 0.0)
 
 
 @dataclass(frozen=True)
@@ -61,12 +76,37 @@ class MemoryFit:
     """Mean contradiction, packets."""
     bound: bool = True
     """Whether anything was dropped; otherwise the sizes are only lower bounds."""
+    slack: float = 0.0
+    """Bytes by which the pool, or the queues' own part without one, may be smaller or larger."""
+    doubt: str = ""
+    """Why the scheme is not certain, if it is not."""
 
     @property
     def largest(self) -> float:
         """Bytes that one queue can hold while the others are empty."""
-        share = 1.0 if self.alpha is None else self.alpha / (1 + self.alpha)
-        return self.own + self.pool * share
+        return self.own + self.pool * self._share
+
+    @property
+    def largest_range(self) -> tuple[float, float]:
+        """The least and the most that :attr:`largest` may be: packets cannot tell sizes that are closer."""
+        slack = self.slack * (self._share if self.pool else 1.0)
+        return self.largest - slack, self.largest + slack
+
+    @property
+    def _share(self) -> float:
+        return 1.0 if self.alpha is None else self.alpha / (1 + self.alpha)
+
+
+@dataclass(frozen=True)
+class Resume:
+    """How much more room a queue needs after a loss."""
+
+    bytes: int = 0
+    low: int = 0
+    high: int = 0
+    """The least and the most that it may be."""
+    doubt: str = ""
+    """Why it is not certain, if it is not."""
 
 
 def choices_of(trials: Iterable[States], *, by_output: bool) -> Choices:
@@ -124,54 +164,128 @@ def _sample(states: States, after: npt.NDArray[np.bool_]) -> npt.NDArray[np.int6
 
 
 def fit_memory(choices: Choices, noise: float = EXACT) -> MemoryFit:
-    """The simplest memory that explains the choices nearly as well as the best one."""
+    """The simplest memory that explains the choices, apart from those after a loss, nearly as well as the best one."""
     sure = ~choices.after_loss
     if not (~choices.accepted).any():
         raise ValueError("nothing was dropped")
     if (~choices.accepted & sure).sum() < 3:
         sure = np.ones(len(sure), np.bool_)
-    data = choices.only(sure)
-    found = [_partitioned(data), _pooled(data, [0.0], [0.0]), _refined(data, own=False)]
-    found += [_mixed_without_limit(data), _refined(data, own=True)]
+    return _simplest(choices.only(sure), noise)
+
+
+def fit_with_resume(
+    choices: Choices, noise: float = EXACT, *, exact: bool = True, blur: float = 0.0
+) -> tuple[MemoryFit, Resume]:
+    """The memory, and the room that a queue needs after a loss.
+
+    Args:
+        choices: Packets that were accepted or dropped; some were dropped.
+        noise: Contradictions, packets, that count as nothing.
+        exact: Whether instants are exact; if not, a packet after a loss says too little of the memory's size.
+        blur: By how many packets the contents of a queue may be wrong.
+    """
+    if not exact:
+        sure = fit_memory(choices, noise)
+        resume = _resume_of(choices, sure)
+        return sure, resume if _plain_on_a_clock(choices, sure, resume) else Resume()
+    # A blurred queue is judged where the packets before it were accepted, too; others say when it has room again.
+    without = fit_memory(choices, noise) if blur else _simplest(choices, noise)
+    loss, allowed = _contradiction(choices, without), noise + 0.5 * blur
+    resume = Resume() if _explains(loss, allowed) else _resume_of(choices, fit_memory(choices, noise))
+    if resume.bytes > 0:
+        with_it = without if blur else _simplest(replace(choices, resume=float(resume.bytes)), noise)
+        resume = _resume_of(choices, with_it)
+        least = _contradiction(replace(choices, resume=float(resume.bytes)), with_it)
+        if resume.bytes > 0 and _NEARLY * (least + allowed) < loss + allowed:
+            return with_it, resume
+    return without, _perhaps(_resume_of(choices, without), float(choices.wire.max()) * (1 + blur))
+
+
+def _perhaps(seen: Resume, packet: float) -> Resume:
+    """No hysteresis; uncertain if what was accepted after losses had room for more than two packets."""
+    if seen.high <= 3 * packet:
+        return Resume()
+    return Resume(0, 0, seen.high, f"hysteresis could not be told: after a loss, a queue may need up to {seen.high} B")
+
+
+def _simplest(data: Choices, noise: float) -> MemoryFit:
+    """The simplest memory that explains all choices nearly as well as the best one."""
+    found = [_partitioned(data), _pooled(data, [0.0], [0.0])]
+    for more in (partial(_refined, own=False), _mixed_without_limit, partial(_refined, own=True)):
+        if any(_explains(fit.loss, noise) for fit in found):
+            break
+        found.append(more(data))
     least = min(fit.loss for fit in found)
-    found = [_without_trifle(fit) for fit in found]
-    for fit in found:
-        if fit.loss + noise <= _NEARLY * (least + noise):
-            return fit
-    raise AssertionError("one of them has the least loss")
+    nearly = [fit.loss + noise <= _NEARLY * (least + noise) for fit in found]
+    trifle = min(_PACKET, 5 * float(data.wire.min()))
+    chosen = _without_trifle(found[nearly.index(True)], trifle)
+    if chosen.largest < _FEW * data.wire.min():
+        return replace(chosen, doubt=f"a queue holds fewer than {_FEW} packets: all schemes of the memory look alike")
+    if nearly[0] and nearly[1]:
+        return replace(chosen, doubt="a memory for each queue and one that all queues share look alike here")
+    return chosen
 
 
-def _without_trifle(fit: MemoryFit) -> MemoryFit:
-    """A memory whose queues own less than a packet is a shared one."""
-    return replace(fit, kind="shared", own=0.0) if fit.kind == "mixed" and fit.own < _PACKET else fit
+def _explains(loss: float, noise: float) -> bool:
+    """Whether no other memory would explain the choices much better."""
+    return loss + noise <= _NEARLY * noise
 
 
-def _threshold(score: Floats, scale: float, data: Choices) -> tuple[float, float]:
-    """The bound below which packets were accepted, and the mean contradiction in packets."""
+def _without_trifle(fit: MemoryFit, trifle: float) -> MemoryFit:
+    """A memory whose queues own less than ``trifle`` is a shared one; one whose pool gives less is partitioned."""
+    if fit.kind == "mixed" and fit.largest - fit.own < trifle:
+        return replace(fit, kind="partitioned", own=fit.largest, pool=0.0, alpha=None)
+    return replace(fit, kind="shared", own=0.0) if fit.kind == "mixed" and fit.own < trifle else fit
+
+
+def _threshold(score: Floats, scale: float, data: Choices) -> tuple[float, float, float]:
+    """The bound below which packets were accepted, how far it may be from there, and the contradiction in packets.
+
+    It is anywhere between two scores: that of a packet which was accepted, and of one which was dropped.
+    """
     order = np.argsort(score, kind="stable")
     values, weight = score[order], data.weight[order]
     good = data.accepted[order]
     # Contradiction at a bound P: accepted above it, dropped below it. Its slope changes at each score.
     gain = np.cumsum(np.where(good, 0.0, weight)) - np.cumsum(np.where(good, weight, 0.0)[::-1])[::-1]
     at = min(int(np.searchsorted(gain, 0.0)), len(values) - 1)
-    bound = float(values[at])
+    below, above = values[: at + 1][good[: at + 1]], values[at:][~good[at:]]
+    low = float(below[-1]) if len(below) else float(values[at])
+    high = max(float(above[0]), low) if len(above) else low
+    bound = (low + high) / 2
     wrong = np.where(data.accepted, np.maximum(score - bound, 0), np.maximum(bound - score, 0))
     packets = wrong / data.wire / scale
-    return bound, float((packets * data.weight).sum() / data.weight.sum())
+    return bound, (high - low) / 2, float((packets * data.weight).sum() / data.weight.sum())
 
 
 def _partitioned(data: Choices) -> MemoryFit:
-    bound, loss = _threshold(data.held + data.wire, 1.0, data)
-    return MemoryFit("partitioned", bound, 0.0, None, loss)
+    bound, slack, loss = _threshold(data.held + data.wire + data.spare, 1.0, data)
+    return MemoryFit("partitioned", bound, 0.0, None, loss, slack=slack)
 
 
 def _score(data: Choices, own: float, inverse: float) -> Floats:
     """The pool that a packet needs, with the limit of its queue."""
+    spare = data.spare
     pooled = np.maximum(data.held - own, 0)
-    more = np.maximum(data.held + data.wire - own, 0) - pooled
+    more = np.maximum(data.held + data.wire + spare - own, 0) - pooled
     taken = pooled + np.maximum(data.others - own, 0).sum(axis=1)
-    score: Floats = np.where(more > 0, np.maximum(taken + more, taken + pooled * inverse), -np.inf)
+    limited = taken + np.maximum(data.held + spare - own, 0) * inverse
+    score: Floats = np.where(more > 0, np.maximum(taken + more, limited), -np.inf)
     return score
+
+
+def _contradiction(data: Choices, memory: MemoryFit) -> float:
+    """The mean contradiction of the choices to a memory, packets."""
+    inverse = 1 / memory.alpha if memory.alpha else 0.0
+    if memory.kind == "partitioned":
+        over = data.held + data.wire + data.spare - memory.own
+    else:
+        over = _score(data, memory.own, inverse) - memory.pool
+        # In its own part a packet has the room that is left there.
+        alone = np.isneginf(over)
+        over[alone] = (data.held + data.wire + data.spare - memory.own - _PACKET)[alone]
+    wrong = np.where(data.accepted, np.maximum(over, 0), np.maximum(-over, 0)) / data.wire / (1 + inverse)
+    return float((wrong * data.weight).sum() / data.weight.sum())
 
 
 def _pooled(data: Choices, owns: Sequence[float], inverses: Sequence[float]) -> MemoryFit:
@@ -183,15 +297,15 @@ def _pooled(data: Choices, owns: Sequence[float], inverses: Sequence[float]) -> 
             inside = np.isfinite(score)
             if not inside.any() or (data.accepted[inside]).all():
                 continue
-            bound, loss = _threshold(score[inside], 1.0 + inverse, data.only(inside))
+            bound, slack, loss = _threshold(score[inside], 1.0 + inverse, data if inside.all() else data.only(inside))
             # A packet that fits into the queue's own part, and was dropped, contradicts by the room there.
-            room = np.maximum(own - data.held - data.wire, 0)[~inside & ~data.accepted]
+            room = np.maximum(own - data.held - data.wire - data.spare, 0)[~inside & ~data.accepted]
             alone = data.weight[~inside & ~data.accepted]
             loss = loss * float(data.weight[inside].sum()) + float(((room / _PACKET + 1) * alone).sum())
             loss /= float(data.weight.sum())
             if best is None or loss < best.loss:
                 kind = "mixed" if own > 0 else "shared"
-                best = MemoryFit(kind, own, max(bound, 1.0), 1 / inverse if inverse else None, loss)
+                best = MemoryFit(kind, own, max(bound, 1.0), 1 / inverse if inverse else None, loss, slack=slack)
     return best or MemoryFit("shared", 0.0, 1.0, None, np.inf)
 
 
@@ -201,8 +315,10 @@ def _owns(data: Choices, count: int) -> list[float]:
 
 
 def _mixed_without_limit(data: Choices) -> MemoryFit:
-    owns = _owns(data, 24)
-    return _descended(data, _pooled(data, owns, [0.0]), owns[0], limit=False)
+    thinned = data if len(data.held) < 4000 else _thinned(data, 4000)
+    owns = _owns(thinned, 24)
+    best = _descended(thinned, _pooled(thinned, owns, [0.0]), owns[0], limit=False)
+    return _pooled(data, [best.own], [0.0])
 
 
 def _refined(data: Choices, *, own: bool) -> MemoryFit:
@@ -225,8 +341,10 @@ def _descended(data: Choices, best: MemoryFit, step: float, *, limit: bool) -> M
     for _ in range(60):
         inverse = 1 / best.alpha if best.alpha else 0.0
         ways = [(a, b) for a, b in _WAYS if (a == 0 or best.own > 0) and (b == 0 or limit)]
-        tried = [_pooled(data, [max(best.own + a * step, 1.0 if best.own > 0 else 0.0)], [inverse * 2 ** (b * power)])
-                 for a, b in ways]  # fmt: skip
+        least = 1.0 if best.own > 0 else 0.0
+        tried = [
+            _pooled(data, [max(best.own + a * step, least)], [_inverse(inverse * 2 ** (b * power))]) for a, b in ways
+        ]
         found = min(tried, key=lambda fit: fit.loss, default=best)
         if found.loss < best.loss:
             best = found
@@ -237,34 +355,49 @@ def _descended(data: Choices, best: MemoryFit, step: float, *, limit: bool) -> M
     return best
 
 
+def _inverse(value: float) -> float:
+    """The inverse of an ``alpha`` within its bounds; 0 is none."""
+    return min(max(value, _INVERSES[0]), _INVERSES[1]) if value else 0.0
+
+
 def _thinned(data: Choices, count: int) -> Choices:
     chosen = np.sort(np.random.default_rng(2).choice(len(data.held), count, replace=False))
     return data.only(chosen)
 
 
-def fit_resume(choices: Choices, memory: MemoryFit) -> int:
-    """How much more room a queue needs after a loss, bytes."""
-    after = choices.after_loss
-    if not (after & choices.accepted).any() or not (after & ~choices.accepted).any():
-        return 0
-    held, wire = choices.held[after], choices.wire[after]
-    others, accepted = choices.others[after], choices.accepted[after]
-    low, high = np.zeros(len(held)), np.full(len(held), memory.own + memory.pool)
+def _resume_of(choices: Choices, memory: MemoryFit) -> Resume:
+    """How much more room a queue needs after a loss, if there is anything that it needs."""
+    after = choices.only(choices.after_loss)
+    good = after.accepted
+    if not good.any() or good.all():
+        return Resume()
+    room = _spare_room(memory, after)
+    bound = slack = 0.0
+    for _ in range(2):
+        # After a loss one packet is accepted, and so many are dropped as the room has packets.
+        dropped = max(-bound / float(after.wire.max()), 1.0)
+        weight = np.where(good, 1 / good.sum(), dropped / (~good).sum())
+        # A packet that was accepted shows that less was asked, a dropped one that more was.
+        bound, slack, _ = _threshold(-room, 1.0, replace(after, weight=weight))
+    return Resume(max(round(-bound), 0), max(round(-bound - slack), 0), max(round(-bound + slack), 0))
+
+
+def _spare_room(memory: MemoryFit, data: Choices) -> Floats:
+    """By packet: the room that its queue had besides, bytes."""
+    low, high = np.zeros(len(data.held)), np.full(len(data.held), memory.own + memory.pool)
     for _ in range(40):
         middle = (low + high) / 2
-        room = _has_room(memory, held, others, wire, middle)
+        room = _has_room(memory, data.held, data.others, data.wire, middle)
         low, high = np.where(room, middle, low), np.where(room, high, middle)
-    # A packet that was accepted shows that less was asked, a dropped one that more was.
-    return _resume_between(low, accepted, float(wire.max()))
+    return low
 
 
-def _resume_between(room: Floats, accepted: npt.NDArray[np.bool_], packet: float) -> int:
-    above = np.sort(room[accepted])
-    below = np.sort(room[~accepted])
-    least = float(above[int(0.25 * (len(above) - 1))])
-    most = float(below[int(0.98 * (len(below) - 1))])
-    found = (least + most) / 2
-    return 0 if least < 2.5 * packet or found < 2 * packet else round(found)
+def _plain_on_a_clock(choices: Choices, memory: MemoryFit, resume: Resume) -> bool:
+    """Whether hysteresis is so large that late instants do not explain it."""
+    after = choices.only(choices.after_loss)
+    packet = float(choices.wire.max())
+    room = np.sort(_spare_room(memory, after)[after.accepted])
+    return resume.bytes >= 2 * packet and float(room[int(0.25 * (len(room) - 1))]) >= 2.5 * packet
 
 
 def _has_room(memory: MemoryFit, held: Floats, others: Floats, wire: Floats, spare: Floats) -> npt.NDArray[np.bool_]:

@@ -6,16 +6,33 @@ memory in the same order, and the order decides who is dropped (section 4.4); wi
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
-from weir.study.switches._rig import Rig, Stream, Trial
+from weir.study.switches._rig import Rig, Stream, Trial, gap_ns
 
-__all__ = ["DETUNED", "all_outputs", "calibration", "contention", "four", "pair", "sizes", "slowness", "two_outputs"]
+__all__ = [
+    "DETUNED",
+    "LEAST",
+    "all_outputs",
+    "calibration",
+    "contention",
+    "four",
+    "pair",
+    "rounds",
+    "sizes",
+    "slowness",
+    "two_outputs",
+]
 
 DETUNED = (1.0, 0.9991, 0.9983, 0.9976, 0.9969, 0.9963, 0.9958, 0.9954)
 """Rates of the senders in units of full rate."""
 _MS = 1_000_000
 _LARGE, _SMALL = 1500, 500
+LEAST = 64
+"""Bytes of the smallest packets."""
+_BURSTS, _MOST = 16, 6
+"""Bursts of :func:`rounds`, and the most packets of a pair of ports in each."""
 
 
 def slowness(rig: Rig) -> float:
@@ -25,7 +42,7 @@ def slowness(rig: Rig) -> float:
 
 def calibration(rig: Rig) -> list[Trial]:
     """One slow stream of each packet size, alone."""
-    slow = [(_LARGE, 0.05), (_SMALL, 0.02), (64, 0.005)]
+    slow = [(_LARGE, 0.05), (_SMALL, 0.02), (LEAST, 0.005)]
     length = round(20 * _MS * slowness(rig))
     return [Trial((Stream(0, 0, rig.rate_bps * share, size, 0, length),), 2 * length) for size, share in slow]
 
@@ -46,9 +63,9 @@ def pair(rig: Rig, first: float, second: float, busy_ns: int, idle_ns: int) -> T
     return contention(rig, [(0, 0, first), (1, 0, second)], busy_ns, idle_ns)
 
 
-def four(rig: Rig, busy_ns: int, idle_ns: int) -> Trial:
+def four(rig: Rig, busy_ns: int, idle_ns: int, size: int = _LARGE) -> Trial:
     """All inputs to one output."""
-    return contention(rig, [(port, 0, 1.0) for port in rig.senders(0)], busy_ns, idle_ns)
+    return contention(rig, [(port, 0, 1.0) for port in rig.senders(0)], busy_ns, idle_ns, size)
 
 
 def sizes(rig: Rig, busy_ns: int, idle_ns: int) -> Trial:
@@ -58,7 +75,7 @@ def sizes(rig: Rig, busy_ns: int, idle_ns: int) -> Trial:
     return Trial((large, small), busy_ns + idle_ns)
 
 
-def two_outputs(rig: Rig, busy_ns: int, idle_ns: int) -> Trial | None:
+def two_outputs(rig: Rig, busy_ns: int, idle_ns: int, size: int = _LARGE) -> Trial | None:
     """Inputs that send to two full outputs each; ``None`` if there are too few ports."""
     both = [port for port in rig.senders(0) if port in rig.senders(1)] if rig.outputs > 1 else []
     if not both:
@@ -67,12 +84,29 @@ def two_outputs(rig: Rig, busy_ns: int, idle_ns: int) -> Trial | None:
     shares = [(port, out, 0.5) for port in split for out in (0, 1)]
     alone = [(port, out, 1.0) for out in (0, 1) for port in rig.senders(out) if port not in both]
     shares += alone if len(rest) < 2 else [(port, out, 1.0) for out, port in enumerate(rest)]
-    return contention(rig, shares, busy_ns, idle_ns)
+    return contention(rig, shares, busy_ns, idle_ns, size)
 
 
-def all_outputs(rig: Rig, busy_ns: int, idle_ns: int) -> Trial | None:
+def all_outputs(rig: Rig, busy_ns: int, idle_ns: int, size: int = _LARGE) -> Trial | None:
     """All inputs to three outputs; ``None`` if there are fewer."""
     if rig.outputs < 3:
         return None
     shares = [(port, out, 1 / rig.outputs) for out in range(rig.outputs) for port in rig.senders(out)]
-    return contention(rig, sorted(shares), busy_ns, idle_ns)
+    return contention(rig, sorted(shares), busy_ns, idle_ns, size)
+
+
+def rounds(rig: Rig, size: int) -> Trial:
+    """Bursts from all inputs to all outputs, each from all inputs at one instant, so that ports are free together."""
+    draw, packet = random.Random(1), gap_ns(size + rig.overhead_bytes, rig.rate_bps)
+    streams, at = [], 0.0
+    for _ in range(_BURSTS):
+        for port in range(rig.inputs):
+            outputs = [out for out in range(rig.outputs) if port in rig.senders(out)]
+            draw.shuffle(outputs)
+            length = draw.randint(1, _MOST) * len(outputs) - 1
+            for place, out in enumerate(outputs):
+                begin = at + place * packet
+                rate, stop = rig.rate_bps / len(outputs), begin + length * packet
+                streams.append(Stream(port, out, rate, size, round(begin), round(stop)))
+        at += (1.5 * _MOST * rig.outputs * rig.inputs + 4) * packet
+    return Trial(tuple(streams), round(at))

@@ -99,7 +99,15 @@ class Steps:
 
 
 def phases(
-    rig: Rig, points: int, *, simulated: bool, with_tcp: bool, pairs: int, bursts: int, window_ns: float | None = None
+    rig: Rig,
+    points: int,
+    *,
+    simulated: bool,
+    with_tcp: bool,
+    pairs: int,
+    bursts: int,
+    window_ns: float | None = None,
+    again: bool = False,
 ) -> list[Phase]:
     """The phases of a characterisation: the fit, the switch, the fitted model, and TCP over both.
 
@@ -111,12 +119,14 @@ def phases(
         pairs: Pairs of rates.
         bursts: Bursts.
         window_ns: A time over which rates are steady; ``None`` if it is not known yet.
+        again: Whether isolines of the fitted model are measured twice.
     """
     unit_s = _FIT_NS * slowness(rig) / 1e9
     more = sum(made(rig, 1, 1) is not None for made in (two_outputs, all_outputs))
     fit = [unit_s * 2 / 3] * len(calibration(rig)) + [2 * unit_s] + [3 * unit_s] * (4 + more)
     window_s = 2 * unit_s if window_ns is None else window_ns / 1e9
-    shown = [2.5 * window_s] * pairs + [window_s] * bursts + [points * 2.5 * window_s] * points
+    lines = [points * 2.5 * window_s] * points
+    shown = [2.5 * window_s] * pairs + [window_s] * bursts + lines
     tcp = [_TCP_S] * (_TCP if with_tcp else 0)
-    made = [(fit, simulated), (shown, simulated), (shown, True), (tcp, simulated), (tcp, True)]
+    made = [(fit, simulated), (shown, simulated), (shown + lines * again, True), (tcp, simulated), (tcp, True)]
     return [Phase(tuple(step_s), how) for step_s, how in made]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from weir.study.switches._arbiter import hold_range
 from weir.study.switches._characterise import Characterised
 from weir.study.switches._fitted import Fitted
 from weir.study.switches._memory import MemoryFit
 from weir.study.switches._tcp import Tcp
+from weir.study.switches._units import size_text, time_text
 
-__all__ = ["class_sentence", "lines", "memory_sentence", "size_text", "time_text"]
+__all__ = ["class_sentence", "lines", "memory_sentence", "range_text"]
 
 _CLASSES = {
     "fair": "fair: it serves its inputs in turn, so that none starves",
@@ -23,21 +25,22 @@ _ARBITERS = {
     "bursty": "bursty",
 }
 
-
-def size_text(size: float) -> str:
-    """Bytes for people."""
-    for unit, factor in (("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:.4g} {unit}"
-    return f"{size:.0f} B"
+_PLAIN = 0.05
+"""Width of an interval, as a share, from which on its ends are said."""
 
 
-def time_text(ns: float) -> str:
-    """A time for people."""
-    for unit, factor in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if ns >= factor:
-            return f"{ns / factor:.3g} {unit}"
-    return f"{ns:.0f} ns"
+def range_text(size: float, low: float, high: float) -> str:
+    """Bytes for people, as an interval if packets are too large to tell them well."""
+    if high - low <= _PLAIN * size:
+        return size_text(size)
+    (least, unit), (most, other) = (size_text(end).split(" ") for end in (low, high))
+    return f"{least}{'' if unit == other else f' {unit}'} to {most} {other}"
+
+
+def _buffer(memory: MemoryFit) -> str:
+    if not memory.bound:
+        return f"at least {size_text(memory.largest)}"
+    return range_text(memory.largest, *memory.largest_range)
 
 
 def class_sentence(fitted: Fitted) -> str:
@@ -67,20 +70,17 @@ def lines(found: Characterised) -> list[tuple[str, str]]:
         ("class", class_sentence(fitted)),
         ("arbiter", f"{_ARBITERS[fitted.law.kind]}: {fitted.law.why}"),
         ("memory", memory_sentence(fitted.memory)),
-        ("buffer", f"one queue holds {'' if fitted.memory.bound else 'at least '}{size_text(fitted.memory.largest)}"),
+        ("buffer", f"one queue holds {_buffer(fitted.memory)}"),
         ("starvation", f"{time_text(starved[1])} without a packet of one input, at {starved[0]}"),
     ]
     if fitted.law.doubt:
         said.insert(1, ("uncertain", fitted.law.doubt))
     hold = fitted.law.values.get("hold")
     if hold is not None:
-        shape = f", shape {hold['shape']:.3g}" if "shape" in hold else ""
-        count = 0 if fitted.runs is None else len(fitted.runs.times_ns)
-        said.insert(
-            -3, ("bursts", f"{hold['kind']}, {time_text(hold['mean_ns'])} in the mean{shape} ({count} runs seen)")
-        )
-    if fitted.resume:
-        said.append(("hysteresis", f"after a loss, a queue needs {size_text(fitted.resume)} of room"))
+        said.insert(-3, ("bursts", _bursts(fitted)))
+    if fitted.resume.bytes:
+        room = range_text(fitted.resume.bytes, fitted.resume.low, fitted.resume.high)
+        said.append(("hysteresis", f"after a loss, a queue needs {room} of room"))
     if fitted.forwarding == "cut_through":
         said.append(("forwarding", "cut-through: the first bytes of a packet leave before its last ones arrive"))
     if fitted.jitter_ns:
@@ -90,7 +90,22 @@ def lines(found: Characterised) -> list[tuple[str, str]]:
         said.append(("PAUSE", f"stops a sender at {high} of it in the switch, until {low}"))
     said += [("note", note) for note in fitted.notes]
     error = f"isolines of the fitted model are off by {found.isoline_error:.2%} at the median, where the port is full"
+    if found.chance is not None:
+        error += f"; those of two fitted models with other random numbers differ by {found.chance:.2%}"
     return [*said, ("fit", error), *_tcp_lines(found)]
+
+
+def _bursts(fitted: Fitted) -> str:
+    """The law of the times for which a bursty arbiter keeps to an input, and how well it is known."""
+    hold = fitted.law.values["hold"]
+    count = 0 if fitted.runs is None else len(fitted.runs.times_ns)
+    shape = f", shape {hold['shape']:.3g}" if "shape" in hold else ""
+    text = f"{hold['kind']}, {time_text(hold['mean_ns'])} in the mean{shape} ({count} runs seen"
+    known = hold_range(hold, count)
+    if known is None:
+        return f"{text})"
+    shapes = f", shape {known[2]:.3g} to {known[3]:.3g}" if shape else ""
+    return f"{text}; with 95 %, mean {time_text(known[0])} to {time_text(known[1])}{shapes})"
 
 
 def _tcp_lines(found: Characterised) -> list[tuple[str, str]]:

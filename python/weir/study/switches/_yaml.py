@@ -15,8 +15,8 @@ __all__ = ["flow_text", "switch_words", "yaml_text"]
 def switch_words(fitted: Fitted) -> dict[str, Any]:
     """The keys of ``switch`` in a scenario, with their values; weights are by the input's host, ``h0`` and so on."""
     words: dict[str, Any] = {"memory": _memory(fitted.memory), "arbiter": _arbiter(fitted.law)}
-    if fitted.resume:
-        words["resume"] = f"{fitted.resume}B"
+    if fitted.resume.bytes:
+        words["resume"] = f"{fitted.resume.bytes}B"
     if fitted.forwarding != "store_and_forward":
         words["forwarding"] = fitted.forwarding
     if fitted.jitter_ns:
