@@ -119,6 +119,23 @@ SHAPES: dict[str, Shape] = {
     "classes, a grid": Shape(
         tuple(sweep(("reno", "bic"), ("20ms", "100ms"))), replace(_BELL, classes=("af", "be")), **_GRID
     ),
+    "classes in both directions": Shape((Cell(),), replace(_BELL, uploads=1, classes=("be", "af"))),
+    "classes, more than colours": Shape((Cell(),), replace(_BELL, classes=tuple(f"class {i}" for i in range(9)))),
+    "changes": Shape(
+        (Cell(),),
+        replace(
+            _BELL, changes=(0, 3, 7.5, 12, 13), classes=("be", "af"), delays=True, probes=("alpha", "beta"), acks=2
+        ),
+    ),
+    "changes, uploads beside downloads": Shape(
+        (Cell(),), replace(_BELL, changes=(3, 7.5), flows=5, uploads=2, classes=("be", "af"))
+    ),
+    "changes, many": Shape(
+        (Cell(),), Dumbbell(flows=30, duration=12, every=0.1, step=0.5, delays=True, changes=(3, 7.5), queue_bytes=2e6)
+    ),
+    "changes, a grid": Shape(
+        tuple(sweep(("reno", "bic"), ("20ms", "100ms"))), replace(_BELL, changes=(3, 7.5)), **_GRID
+    ),
     "probes": Shape((Cell(),), replace(_BELL, probes=("alpha", "beta"))),
     "probes, thinned": Shape((Cell(),), replace(_BELL, duration=450, every=20, probes=("bw",))),
     "probes of many": Shape(

@@ -72,7 +72,9 @@ class Dumbbell:
     bottleneck: str = "bottleneck"
     """Name of the shared link."""
     classes: tuple[str, ...] = ()
-    """Names of the classes of its queue, in its direction from source to sink."""
+    """Names of the classes of its queue, in its direction from source to sink and, with uploads, the other one."""
+    changes: tuple[float, ...] = ()
+    """When the delay of the shared link changes; at the last instant its losses change as well."""
     passes: tuple[float, ...] = ()
     """Share of each flow's packets that arrives, apart from what the bottleneck drops."""
     trace: int = 0
@@ -245,9 +247,9 @@ def _links(trace: _Trace, bell: Dumbbell, bottleneck: int) -> pa.Table:
 
 
 def _classes(trace: _Trace, bell: Dumbbell) -> pa.Table:
-    """The classes share what passed the bottleneck as 1 to 2 to 3; the last one is silent in every fifth interval."""
+    """The classes share what passed a bottleneck as 1 to 2 to 3, and wait so; the last one is silent at times."""
     links = _links(trace, bell, bell.flows).to_pydict()
-    rows = [i for i, link in enumerate(links["link"]) if link == bell.flows]
+    rows = [i for i, link in enumerate(links["link"]) if link >= bell.flows]
     parts, names = len(bell.classes) * (len(bell.classes) + 1) // 2, [c.name for c in TABLES["classes"].columns]
     found: dict[str, list[Any]] = {name: [] for name in names}
     for number, row in enumerate(rows):
@@ -256,8 +258,11 @@ def _classes(trace: _Trace, bell: Dumbbell) -> pa.Table:
                 continue
             for name in names:
                 value = part if name == "class" else links[name][row]
-                share = name.endswith(("packets", "bytes"))
-                found[name].append(value * (part + 1) // parts if share else value)
+                if name.endswith(("packets", "bytes")):
+                    value = value * (part + 1) // parts
+                if "delay" in name and value is not None:
+                    value *= part + 1
+                found[name].append(value)
     return _table("classes", found)
 
 
@@ -387,7 +392,8 @@ def _plan(bell: Dumbbell, cc: str, rtt: float, title: str, seed: int) -> dict[st
 
     def link(name: str, a: int, b: int, rate: float, nic: bool = False) -> dict[str, Any]:
         queue: dict[str, Any] = {"kind": "droptail", "limit": {"bytes": int(bell.queue_bytes)}}
-        if bell.classes and name == bell.bottleneck:
+        back = f"{bell.bottleneck}.reverse" if bell.uploads else None
+        if bell.classes and name in (bell.bottleneck, back):
             points = [{"dscp": [k]} for k in range(1, len(bell.classes))]
             named = zip(bell.classes, [{"rest": True}, *points], strict=True)
             classes = [{"name": one, "members": members, "queue": queue} for one, members in named]
@@ -404,10 +410,20 @@ def _plan(bell: Dumbbell, cc: str, rtt: float, title: str, seed: int) -> dict[st
     links += [link(f"left->src{i}", left, i, bell.access) for i in range(n)]
     flows = [_flow(bell, cc, i) for i in range(n)]
     return {"version": 1, "title": title, "seed": seed, "end_ns": int(bell.duration * _SECOND), "nodes": nodes,
-            "links": links, "flows": flows, "changes": [], "phases": bell.phases(),
+            "links": links, "flows": flows, "changes": _changes(bell), "phases": bell.phases(),
             "measure": {"delay_ns": int(bell.step * _SECOND) if bell.delays else 0,
                         "goodput_ns": int(bell.step * _SECOND), "tcp_ns": int(bell.step * _SECOND),
                         "links_ns": int(bell.step * _SECOND), "trace": None}}  # fmt: skip
+
+
+def _changes(bell: Dumbbell) -> list[dict[str, Any]]:
+    found = [
+        {"at_ns": int(at * _SECOND), "link": bell.flows,
+         "change": {"kind": "delay", "delay": {"kind": "fixed", "delay_ns": 10_000_000 * number}}}
+        for number, at in enumerate(bell.changes, start=1)
+    ]  # fmt: skip
+    losses = {"kind": "loss", "loss": {"kind": "bernoulli", "p": 0.01}}
+    return [*found, *({**last, "change": losses} for last in found[-1:])]
 
 
 def _flow(bell: Dumbbell, cc: str, i: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from weir.report._text import unit_for
 from weir.report.contours import contours
 from weir.run.quantity import parse_quantity
 
-__all__ = ["READERS", "reader_of"]
+__all__ = ["READERS", "changed", "reader_of"]
 
 _SECOND = 1e9
 
@@ -44,6 +44,22 @@ def reader_of(name: str) -> Reader | None:
     return READERS.get(name) or next(
         (r for n, r in READERS.items() if n.endswith("*") and name.startswith(n[:-1])), None
     )
+
+
+_OVER_TIME = {"acks", "class-delay", "classes", "cwnd", "delay-flows", "fairness-time", "goodput-flows", "goodput-grid",
+              "goodput-total", "loss", "probes", "queue", "queue-delay", "recoveries", "rtt"}  # fmt: skip
+
+
+def changed(name: str, cell: TheCell, told: list[Told]) -> list[Told]:
+    """``told`` and, in a chart over time, a line and a letter at each change of a link, in every panel."""
+    times = sorted({change["at_ns"] / _SECOND for change in cell.plan["changes"]}) if name in _OVER_TIME else []
+    letters = [(at, "ABCDEFGH"[i]) for i, at in enumerate(t for t in times if 0 < t < cell.end_ns / _SECOND)]
+    marks = []
+    for panel in dict.fromkeys(t.panel for t in told):
+        for at, letter in letters:
+            marks.append(Told(panel, "rule", (Point(at, ..., y2=...),)))  # type: ignore[arg-type]
+            marks.append(Told(panel, "text", (Point(at, ..., text=letter),)))  # type: ignore[arg-type]
+    return [*told, *marks]
 
 
 # ---- series of a cell ------------------------------------------------------------------------------------------------
@@ -251,21 +267,38 @@ def queue_delay(cell: TheCell) -> list[Told]:
     return list(_link_panels(cell, values, limit=False))
 
 
+def _class_lines(cell: TheCell, value: Callable[[dict[str, Any]], pl.Expr]) -> list[Told]:
+    """A line for each class of each shared link; silent intervals count as nothing."""
+    shared = {link["name"]: (number, link) for number, link in cell.shared.values() if "classes" in link["queue"]}
+    frame, panels, told = cell.table("classes"), shown(list(shared), 44), list[Told]()
+    step = cell.interval("links")
+    ends = pl.DataFrame({"time_ns": range(step, cell.end_ns + 1, step)}, schema={"time_ns": pl.UInt64})
+    for panel, (number, link) in shared.items():
+        names = [one["name"] for one in link["queue"]["classes"]]
+        looks = shown(names, 44)
+        for of_class, name in enumerate(names):
+            own = frame.filter((pl.col("link") == number) & (pl.col("class") == of_class))
+            known = pl.col("queue_delay_ns").cast(pl.Float64)
+            whole = ends.join(own.with_columns(delay=known), on="time_ns", how="left")
+            whole = whole.with_columns(pl.col("out_bytes", "out_packets").fill_null(0))
+            rows = buckets(whole, cell.width("links"), {"v": value(link)})
+            told += curve(panels[panel] if len(shared) > 1 else "", rows, "v", series=looks[name])
+    return told
+
+
 @reads("classes")
 def classes(cell: TheCell) -> list[Told]:
-    """What each class sent on the wire, over what the link could have sent; silent intervals count as nothing."""
-    number, link = cell.shared.get("forward", (0, {"queue": {}}))
-    frame, names = cell.table("classes"), [one["name"] for one in link["queue"].get("classes", ())]
-    told: list[Told] = []
-    looks, step = shown(names, 44), cell.interval("links")
-    ends = pl.DataFrame({"time_ns": range(step, cell.end_ns + 1, step)}, schema={"time_ns": pl.UInt64})
-    for of_class, name in enumerate(names):
-        own = frame.filter((pl.col("link") == number) & (pl.col("class") == of_class))
-        whole = ends.join(own, on="time_ns", how="left").fill_null(0)
-        wire = 8 * (pl.col("out_bytes") + 38 * pl.col("out_packets")).cast(pl.Float64)
-        share = {"v": wire.sum() / (link["rate_bps"] * step / _SECOND * pl.len())}
-        told += curve("", buckets(whole, cell.width("links"), share), "v", series=looks[name])
-    return told
+    """What each class sent on the wire, over what the link could have sent."""
+    could, wire = cell.interval("links") / _SECOND * pl.len(), 8 * (pl.col("out_bytes") + 38 * pl.col("out_packets"))
+    return _class_lines(cell, lambda link: wire.cast(pl.Float64).sum() / (link["rate_bps"] * could))
+
+
+@reads("class-delay")
+def class_delay(cell: TheCell) -> list[Told]:
+    """Mean over the packets of each class that were sent."""
+    sent = pl.col("out_packets").filter(pl.col("delay").is_not_null()).cast(pl.Float64)
+    mean = (pl.col("delay").drop_nulls() * sent).sum() / sent.sum() / _SECOND
+    return _class_lines(cell, lambda _: mean.fill_nan(None))
 
 
 @reads("loss")

@@ -13,7 +13,7 @@ import pytest
 from scene import Mark, Point, Scene, read_scene
 from shapes import SHAPES
 from synthetic import write_run
-from tabled import READERS, reader_of
+from tabled import READERS, changed, reader_of
 from told import TheCell, TheRun, Told
 
 from weir.report.charts import CELL_CHARTS, CHARTS, RUN_CHARTS, Chart, Drawing, Medium, RunChart
@@ -85,7 +85,8 @@ def test_charts_of_the_run_show_what_its_tables_say(name: str, drawn: Medium, ru
     view, found = views(name), []
     for chart in _charts(name):
         metric = (chart.needs[0],) if _of_metric(chart) else ()
-        found += _problems(chart, chart.draw(view, drawn), reader_of(chart.name)(told, *metric), drawn)  # type: ignore[misc]
+        marks = changed(chart.name, told.cells[0], reader_of(chart.name)(told, *metric))  # type: ignore[misc]
+        found += _problems(chart, chart.draw(view, drawn), marks, drawn)
     assert found == []
 
 
@@ -98,7 +99,8 @@ def test_charts_of_a_cell_show_what_its_tables_say(name: str, drawn: Medium, run
     for cell in told.cells if len(told.cells) <= 2 else told.cells[1:2]:
         seen = next(v for v in view.combinations if v.cell.factors == cell.cell.factors)
         for chart in CELL_CHARTS:
-            found += _problems(chart, chart.draw(seen, drawn), reader_of(chart.name)(cell), drawn)  # type: ignore[misc]
+            marks = changed(chart.name, cell, reader_of(chart.name)(cell))  # type: ignore[misc]
+            found += _problems(chart, chart.draw(seen, drawn), marks, drawn)
     assert found == []
 
 

@@ -17,6 +17,7 @@ from weir.report.bundle import chart_item, environment, frame_of, pack, write_pa
 from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Medium, summary
 from weir.report.lead import most_claimed
 from weir.report.nodes import node_tables
+from weir.report.qos import qos_tables
 from weir.report.story import question, story
 from weir.report.verdicts import headline, verdicts
 from weir.report.view import CellView, RunView
@@ -98,6 +99,8 @@ def render(view: RunView, level: float = 0.95) -> str:
     cells = [_cell(view, cell, i, drawn, blobs) for i, cell in enumerate(view.combinations)]
     source, rationale = provenance.about(view)
     shown, grids = verdicts(view, level), tables.summary_tables(view)
+    if not view.swept:  # one cell: its tables stand beside its metrics
+        grids += [grid for cell in view.combinations for grid in qos_tables(cell)]
     return (
         environment()
         .get_template("report.html.j2")
@@ -158,7 +161,9 @@ def _lead(view: RunView, lead: list[dict[str, Any]], cells: list[_Cell]) -> _Lea
     if not cells or not cells[0].charts:
         return None
     claimed = most_claimed(view.run)
-    wanted = () if claimed is None else _OF_CATEGORY.get(claimed.metric.category, ())
+    wanted: tuple[str, ...] = () if claimed is None else _OF_CATEGORY.get(claimed.metric.category, ())
+    if claimed is not None and claimed.metric.name.startswith("class."):
+        wanted = ("class-delay" if claimed.metric.category is Category.DELAY else "classes", *wanted)
     there = cells[0].charts
     return _Lead("cell-0-data", next((name for name in wanted if name in there), there[0]))
 
@@ -198,7 +203,7 @@ def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list
         windows,
         tuple(item["name"] for item in items),
         "left out, so that the page stays small; `weir report --figures` draws them" if full else "",
-        [*tables.cell_tables(view, cell), *node_tables(cell)],
+        [*(qos_tables(cell) if view.swept else ()), *tables.cell_tables(view, cell), *node_tables(cell)],
         _fidelity(view, cell),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -13,7 +13,17 @@ from weir.metrics.statistics import student_t
 from weir.report._text import Unit, count, greatest, metric_unit, number, unit_for
 from weir.report.view import CellView, Factor, RunView
 
-__all__ = ["SUMMARY", "Field", "Grid", "Part", "cell_tables", "summary_metrics", "summary_tables"]
+__all__ = [
+    "SUMMARY",
+    "Field",
+    "Grid",
+    "Part",
+    "cell_tables",
+    "field_of",
+    "repeats_note",
+    "summary_metrics",
+    "summary_tables",
+]
 
 SUMMARY: tuple[str, ...] = (
     "goodput.mean",
@@ -130,7 +140,8 @@ def cell_tables(run: RunView, cell: CellView) -> list[Grid]:
     return [*grids, *(grid for grid in (_flows(cell), _delays(cell)) if grid)]
 
 
-def _field(row: dict[str, object], unit: Unit) -> Field:
+def field_of(row: Mapping[str, object], unit: Unit) -> Field:
+    """The value of a row of `weir.metrics.compute` in ``unit``, with its interval."""
     value, low, high = (row[c] for c in ("value", "ci_low", "ci_high"))
     if not isinstance(value, float):
         return Field("–")
@@ -169,11 +180,11 @@ def _single(run: RunView, metrics: Sequence[Metric]) -> Grid:
     for name, _, frame in metrics:
         unit = metric_unit(name.split(",")[0], frame)
         by_phase = {row["phase"]: row for row in frame.iter_rows(named=True)}
-        fields = [_field(by_phase[p], unit) if p in by_phase else Field("–") for p in phases]
+        fields = [field_of(by_phase[p], unit) if p in by_phase else Field("–") for p in phases]
         label = f"{name} ({unit.label})" if unit.label else name
         rows.append((label, tuple(fields)))
     columns = tuple(p or "whole run" for p in phases)
-    return Grid("Metrics", "", _repeats(run), (Part("", "Metric", columns, tuple(rows)),))
+    return Grid("Metrics", "", repeats_note(run), (Part("", "Metric", columns, tuple(rows)),))
 
 
 def _beside(run: RunView, metrics: Sequence[Metric]) -> Grid:
@@ -189,14 +200,15 @@ def _beside(run: RunView, metrics: Sequence[Metric]) -> Grid:
             unit = metric_unit(name.split(",")[0], frame)
             part = frame.filter(pl.col("phase").eq_missing(pl.lit(phase, pl.String)))
             fields = {tuple(r[f.name] for f in run.factors): r for r in part.iter_rows(named=True)}
-            values = tuple(_field(fields[k], unit) if k in fields else Field("–") for k in keys)
+            values = tuple(field_of(fields[k], unit) if k in fields else Field("–") for k in keys)
             if any(v.text != "–" for v in values):
                 rows.append((f"{name} ({unit.label})" if unit.label else name, values))
         parts.append(Part(phase or "", "Metric", columns, tuple(rows)))
-    return Grid("Metrics", f"by {', '.join(f.name for f in run.swept)}", _repeats(run), tuple(parts))
+    return Grid("Metrics", f"by {', '.join(f.name for f in run.swept)}", repeats_note(run), tuple(parts))
 
 
-def _repeats(run: RunView) -> str:
+def repeats_note(run: RunView) -> str:
+    """Says what the intervals of a table are."""
     if run.repeats == 1:
         return "One repeat: no confidence interval."
     return (
@@ -233,7 +245,7 @@ def _matrices(run: RunView, name: str, info: MetricInfo | None, frame: pl.DataFr
             for p in phases
         ]
     note = ", ".join(s for s in (unit.label, f"by {', '.join(f.name for f in run.swept)}") if s)
-    caption = f"{_caption(info, unit)} {_repeats(run)}"
+    caption = f"{_caption(info, unit)} {repeats_note(run)}"
     return Grid(name, note, caption, tuple(parts), opened)
 
 
@@ -243,7 +255,7 @@ def _matrix(part: pl.DataFrame, unit: Unit, downs: Sequence[Factor], across: Fac
     rows = []
     for key in keys:
         values = [fields.get((*key, v)) for v in across.values]
-        rows.append((", ".join(key) or "all", tuple(Field("–") if v is None else _field(v, unit) for v in values)))
+        rows.append((", ".join(key) or "all", tuple(Field("–") if v is None else field_of(v, unit) for v in values)))
     corner = " · ".join([*(f.name for f in downs), f"{across.name} →"])
     return Part(phase or "", corner, across.values, tuple(rows))
 
@@ -259,7 +271,7 @@ def _by_phase(run: RunView, frame: pl.DataFrame, unit: Unit, phases: list[str | 
     rows = []
     for value in factor.values:
         row = [fields.get((value, p)) for p in phases]
-        rows.append((value, tuple(Field("–") if r is None else _field(r, unit) for r in row)))
+        rows.append((value, tuple(Field("–") if r is None else field_of(r, unit) for r in row)))
     return Part("", factor.name, tuple(p or "whole run" for p in phases), tuple(rows))
 
 
@@ -323,10 +335,10 @@ def _delays(cell: CellView) -> Grid | None:
     for phase in dict.fromkeys(frame["phase"]):
         part = frame.filter(pl.col("phase").eq_missing(pl.lit(phase, pl.String)), pl.col("value").is_not_null())
         unit = unit_for(greatest(part["value"]), "s")
-        fields = {(r["flow"], r["metric"]): _field(r, unit) for r in part.iter_rows(named=True)}
+        fields = {(r["flow"], r["metric"]): field_of(r, unit) for r in part.iter_rows(named=True)}
         names = [f.name for f in cell.tested if any(flow == f.name for flow, _ in fields)][:_MAX_FLOWS]
         rows = tuple((name, tuple(fields.get((name, m), Field("–")) for m in _DELAYS)) for name in names)
         columns = tuple(f"{m.removeprefix('delay.')} ({unit.label})" for m in _DELAYS)
         parts.append(Part(phase or "whole run", "Flow", columns, rows))
-    caption = "One-way delays of the data packets, from host to host, and their jitter. " + _repeats(cell.run)
+    caption = "One-way delays of the data packets, from host to host, and their jitter. " + repeats_note(cell.run)
     return Grid("One-way delays of each flow", "", caption, tuple(parts))

@@ -18,6 +18,7 @@ from weir.metrics.overview import split_of, windows_of
 from weir.metrics.selection import DIRECTIONS, direction_of
 from weir.metrics.summary import Summarised
 from weir.report._text import natural_key
+from weir.report.changes import Changes, changes_of
 from weir.report.lead import lead_figures
 from weir.run import Cell, Flow, Link, Phase, Plan, Run, RunError
 from weir.run.quantity import RATE, SIZE, TIME, parse_quantity
@@ -106,6 +107,11 @@ class CellView:
         return frame if rows else None
 
     @cached_property
+    def changes(self) -> Changes:
+        """The changes of its links, with letters for those within the time series."""
+        return changes_of(self.plan, self.end_ns)
+
+    @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """The named phases; one phase over the whole run if the scenario names none."""
         return self.plan.phases or (Phase(_WHOLE, 0, self.plan.end_ns),)
@@ -121,12 +127,16 @@ class CellView:
         found = self.run.summary(metric)
         return found.filter(own) if own and not found.is_empty() else found
 
+    @cached_property
+    def repeats(self) -> Run:
+        """The run with the repeats of this combination of factors alone."""
+        run = self.run.run
+        return Run(run.path, [c for c in run.cells if c.factors == self.cell.factors], run.manifest, run.notes)
+
     def by_flow(self, metric: str) -> pl.DataFrame:
         """A metric in every phase per flow under test, in the column ``flow``."""
-        run = self.run.run
-        part = Run(run.path, [c for c in run.cells if c.factors == self.cell.factors], run.manifest, run.notes)
         try:
-            return compute(part, metric, by="flow", phase=windows_of(part))
+            return compute(self.repeats, metric, by="flow", phase=windows_of(self.repeats))
         except (MetricError, RunError) as error:
             self.problems.append(f"{self.id}: metric {metric}: {error}")
             return pl.DataFrame(schema=_NO_SUMMARY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weir.report._text import Unit, unit_for
 from weir.report.charts import (
     acks,
+    class_delay,
     classes,
     completion,
     completion_sweep,
@@ -123,6 +124,8 @@ RUN_CHARTS: tuple[RunChart, ...] = (
 )
 
 CELL_CHARTS: tuple[CellChart, ...] = (
+    classes.CHART,
+    class_delay.CHART,
     goodput_total.CHART,
     goodput_flows.CHART,
     cwnd.CHART,
@@ -131,7 +134,6 @@ CELL_CHARTS: tuple[CellChart, ...] = (
     probes.CHART,
     queue.CHART,
     queue_delay.CHART,
-    classes.CHART,
     loss.CHART,
     rtt.CHART,
     delay_flows.CHART,

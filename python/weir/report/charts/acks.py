@@ -21,6 +21,7 @@ from weir.report.charts._base import (
     value_scale,
     window,
 )
+from weir.report.charts._changes import marked
 from weir.report.downsample import bucket_ns, samples
 from weir.report.view import CellView
 
@@ -32,6 +33,7 @@ _CLOSER = 10
 """Points of the page's drawing for each of another time series, so that a part of it can be enlarged."""
 
 
+@marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = cell.table("acks")
     if frame is None:

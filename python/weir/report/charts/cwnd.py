@@ -6,6 +6,7 @@ import polars as pl
 
 from weir.report._text import Unit
 from weir.report.charts._base import CellChart, Drawing, Medium
+from weir.report.charts._changes import marked
 from weir.report.charts._series import FlowSeries, flow_population, flow_steps
 from weir.report.view import CellView
 
@@ -14,6 +15,7 @@ __all__ = ["CHART"]
 _PACKETS = Unit("packets", 1, "packets")
 
 
+@marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     window = FlowSeries("samples", pl.col("cwnd"), _PACKETS, "cwnd")
     if not cell.few:

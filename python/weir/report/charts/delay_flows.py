@@ -20,6 +20,7 @@ from weir.report.charts._base import (
     value_scale,
     window,
 )
+from weir.report.charts._changes import marked
 from weir.report.charts._delays import PERCENTILES, delay_width, percentiles
 from weir.report.charts._series import FlowSeries, flow_population, scaled
 from weir.report.view import CellView
@@ -27,6 +28,7 @@ from weir.report.view import CellView
 __all__ = ["CHART"]
 
 
+@marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     if not cell.few:
         return _population(cell, medium)

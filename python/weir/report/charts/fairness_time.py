@@ -20,12 +20,14 @@ from weir.report.charts._base import (
     tooltip,
     window,
 )
+from weir.report.charts._changes import marked
 from weir.report.downsample import aggregate, bucket_ends, bucket_ns
 from weir.report.view import CellView
 
 __all__ = ["CHART"]
 
 
+@marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = cell.of_tested("goodput")
     if frame is None or len(cell.tested) < 2:

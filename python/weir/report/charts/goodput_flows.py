@@ -6,12 +6,14 @@ import polars as pl
 
 from weir.report._text import unit_for
 from weir.report.charts._base import CellChart, Drawing, Medium
+from weir.report.charts._changes import marked
 from weir.report.charts._series import FlowSeries, flow_panels, flow_population
 from weir.report.view import CellView
 
 __all__ = ["CHART"]
 
 
+@marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = cell.of_tested("goodput")
     if frame is None:

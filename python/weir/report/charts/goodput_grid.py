@@ -10,6 +10,7 @@ from weir.report import theme
 from weir.report._text import greatest, unit_for
 from weir.report.charts import _grid
 from weir.report.charts._base import Drawing, Medium, RunChart, by_direction, value_scale
+from weir.report.charts._changes import mark_changes
 from weir.report.charts.goodput_total import total_goodput
 from weir.report.downsample import bucket_ns
 from weir.report.view import CellView, RunView
@@ -53,7 +54,11 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
         (f"Thinned for drawing: a panel has at most {_STEPS} steps, the band spans the extremes.",) if thinned else ()
     )
     title = f"Aggregate goodput ({unit.label}) over time"
-    return _grid.facet(layers, grid, data, medium, nothing=_NOTHING, title=title, alt_text=text, notes=said)
+    alike = len({p.view.changes for p in grid.places}) == 1
+    if not alike:
+        said = (*said, "Changes of links are not marked, because they differ between the cells.")
+    drawing = _grid.facet(layers, grid, data, medium, nothing=_NOTHING, title=title, alt_text=text, notes=said)
+    return mark_changes(drawing, grid.places[0].view.changes, medium) if alike else drawing
 
 
 def _total(view: CellView, buckets: int) -> pl.DataFrame | None:

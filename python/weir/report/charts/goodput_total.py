@@ -20,6 +20,7 @@ from weir.report.charts._base import (
     value_scale,
     window,
 )
+from weir.report.charts._changes import marked
 from weir.report.charts._series import band, scaled
 from weir.report.downsample import bucket_ns, envelope, note
 from weir.report.view import CellView
@@ -27,6 +28,7 @@ from weir.report.view import CellView
 __all__ = ["CHART", "total_goodput"]
 
 
+@marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = cell.of_tested("goodput")
     if frame is None:

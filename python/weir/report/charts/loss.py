@@ -7,6 +7,7 @@ import polars as pl
 from weir.report import theme
 from weir.report._text import Unit
 from weir.report.charts._base import CellChart, Drawing, Medium
+from weir.report.charts._changes import marked
 from weir.report.charts._links import link_panels, link_rows, link_width
 from weir.report.downsample import aggregate
 from weir.report.view import CellView
@@ -16,6 +17,7 @@ __all__ = ["CHART"]
 _PERCENT = Unit("% of packets", 1, "percent")
 
 
+@marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = link_rows(cell)
     if frame is None:

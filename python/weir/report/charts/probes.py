@@ -10,6 +10,7 @@ import polars as pl
 from weir.report import theme
 from weir.report._text import shortened
 from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, time_axis, tooltip, window
+from weir.report.charts._changes import marked
 from weir.report.downsample import bucket_ns, samples, steps_note
 from weir.report.view import CellView
 
@@ -19,6 +20,7 @@ _PANELS = 16
 """Most panels of a drawing; of many flows, the first ones are drawn."""
 
 
+@marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = cell.of_tested("probes")
     if frame is None:

@@ -6,6 +6,7 @@ import polars as pl
 
 from weir.report._text import greatest, unit_for
 from weir.report.charts._base import CellChart, Drawing, Medium
+from weir.report.charts._changes import marked
 from weir.report.charts._links import link_panels, link_rows, link_width
 from weir.report.charts._series import scaled
 from weir.report.downsample import aggregate, note
@@ -14,6 +15,7 @@ from weir.report.view import CellView
 __all__ = ["CHART"]
 
 
+@marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = link_rows(cell)
     if frame is None:

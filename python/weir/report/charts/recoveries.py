@@ -8,6 +8,7 @@ import polars as pl
 from weir.report import theme
 from weir.report._text import greatest
 from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, time_axis, tooltip, window
+from weir.report.charts._changes import marked
 from weir.report.downsample import bucket_ns
 from weir.report.view import CellView
 
@@ -19,6 +20,7 @@ _SHAPES = ["M0,-0.7L0,0.7", "triangle-down", "diamond", "square"]
 _COLOURS = [theme.ACCENT, theme.SECOND, theme.THIRD, "#CC79A7"]
 
 
+@marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = cell.of_tested("events")
     if frame is None:

@@ -8,6 +8,7 @@ import polars as pl
 from weir.report import theme
 from weir.report._text import greatest, unit_for
 from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, time_axis, tooltip, window
+from weir.report.charts._changes import marked
 from weir.report.charts._series import scaled
 from weir.report.downsample import aggregate, bucket_ns
 from weir.report.view import CellView
@@ -17,6 +18,7 @@ __all__ = ["CHART"]
 _COLUMNS = ("low", "median", "high", "least")
 
 
+@marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = cell.of_tested("samples")
     if frame is None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
+from textwrap import wrap
 
 import altair as alt
 import polars as pl
@@ -39,6 +40,8 @@ _LABELLED = 10
 _MANY_ROWS = 60
 _MANY_COLOURS = 7
 _MANY_PANELS = 12
+_TOLD = 4
+"""Places without a value that a remark names."""
 _FLAT = 0.6
 """If the smallest value is at least this share of the largest, a scale does not begin at zero."""
 
@@ -94,6 +97,10 @@ def _draw(run: RunView, medium: Medium, figures: Sequence[Summarised] | None = N
     parts = [_panel(run, medium, layout, k, title, frame) for k, (title, frame) in enumerate(panels)]
     columns = 1 if len(parts) == 1 else 3 if len(parts) % 3 == 0 and layout.x is None else 2
     spec = parts[0] if len(parts) == 1 else alt.concat(*parts, columns=columns)
+    lacking = [text for one in shown for text in _without_value(run, one)]
+    if lacking and not medium.page:
+        spec = spec.properties(title=_footnote(lacking, 1 if len(parts) == 1 else 2))
+    said += lacking
     if run.repeats > 1:
         said.append(
             f"Mean over {run.repeats} repeats with its 95 % confidence interval, cut off where it leaves the figure."
@@ -118,12 +125,39 @@ def _panels(
             title = ", ".join([one.figure.name, *(f"{f.name} {v}" for f, v in zip(layout.panels, key, strict=True))])
             own = [view for view in views if _texts(view, layout.panels) == key]
             frame = _rows(own, one, layout, unit, len(found))
-            if not frame.is_empty():
+            if frame["value"].is_not_null().any():
                 found.append((f"{title} ({unit.label})" if unit.label else title, frame))
     if len(found) > _MANY_PANELS:
         said.append(f"The first {_MANY_PANELS} of {len(found)} panels.")
     titles = shortened([title for title, _ in found[:_MANY_PANELS]], 60)
     return [(title, frame) for title, (_, frame) in zip(titles, found, strict=False)], said
+
+
+def _without_value(run: RunView, one: Summarised) -> list[str]:
+    """Says which places of the sweep have no value of a figure, and why; a remark for each reason."""
+    places: dict[str, list[str]] = {}
+    for value in one.values:
+        if value not in one.known:
+            reason = (value.note or "undefined").removeprefix(f"{one.figure.value}: ")
+            texts = [(f, value.factors[f.name]) for f in run.swept if f.name in value.factors]
+            place = ", ".join(f"{f.name} {text}" if f.numeric else text for f, text in texts)
+            places.setdefault(reason, []).append(place)
+    return [
+        f"{one.figure.name}: no value for {_listed(several)}: {reason.rstrip('.')}."
+        for reason, several in places.items()
+    ]
+
+
+def _footnote(texts: Sequence[str], span: int) -> alt.TitleParams:
+    """``texts`` below a figure for paper: nobody reads the remarks of the page beside it."""
+    lines = [line for text in texts for line in wrap(text, 62 if span == 1 else 140)]
+    return alt.TitleParams(lines, orient="bottom", anchor="start", fontSize=6, fontWeight="normal", offset=6)
+
+
+def _listed(places: Sequence[str]) -> str:
+    more = len(places) - _TOLD
+    told = "; ".join(shortened(places[:_TOLD], 40))
+    return f"{told}; and {more} more" if more > 0 else told
 
 
 def _texts(view: CellView, factors: Sequence[Factor]) -> tuple[str, ...]:
@@ -148,8 +182,8 @@ def _rows(views: Sequence[CellView], one: Summarised, layout: _Layout, unit: Uni
     x_unit = unit_for(max(numbers.values(), default=0), layout.x.base) if layout.x else None
     rows = []
     for view in views:
-        found = next((v for v in one.known if all(view.cell.factors.get(k) == t for k, t in v.factors.items())), None)
-        if found is not None:
+        found = next((v for v in one.values if all(view.cell.factors.get(k) == t for k, t in v.factors.items())), None)
+        if found is not None and (found in one.known or layout.x is None):  # a row without a dot is a missing value
             value, low, high = (found.amount(b) / unit.factor for b in (found.value, found.low, found.high))
             rows.append({
                 "panel": panel,
@@ -163,7 +197,7 @@ def _rows(views: Sequence[CellView], one: Summarised, layout: _Layout, unit: Uni
                 "n": found.repeats,
                 "label": unit.text(value * unit.factor),
             })  # fmt: skip
-    return pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col("low", "high").fill_nan(None))
+    return pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col("value", "low", "high").fill_nan(None))
 
 
 def _row(view: CellView, factors: Sequence[Factor]) -> str:
