@@ -150,7 +150,7 @@ def test_a_window_that_limits_a_flow_is_used_up(kernel: Kernel, tmp_path: Path) 
     assert flight["lab"] == pytest.approx(flight["sim"], rel=0.005)
 
 
-@pytest.mark.parametrize("cc", ["reno", "cubic", "hybla", "vegas", "lp", "ledbatpp"])
+@pytest.mark.parametrize("cc", ["reno", "cubic", "hybla", "vegas", "lp", "ledbatpp", "westwood", "yeah"])
 def test_the_simulator_follows_the_kernel_packet_by_packet(kernel: Kernel, cc: str) -> None:
     cells = load(str(ROOT / "examples" / "packets.yaml"), overrides=(f"sweep.transport.cc=[{cc}]",), quiet=True).cells()
     one: dict[str, Any] = cells[0].plan()
@@ -158,6 +158,5 @@ def test_the_simulator_follows_the_kernel_packet_by_packet(kernel: Kernel, cc: s
     assert len(sim) > 2000
     columns = ["flow", "kind", "packet", "delivered_packets", "cwnd", "ssthresh"]
     assert sim.select(columns).equals(lab.select(columns))
-    # The lab sees transmissions behind the host's link, where a burst takes time.
     apart = (sim["time_ns"].cast(pl.Int64) - lab["time_ns"].cast(pl.Int64)).abs()
-    assert bool((apart < 200_000).all())
+    assert bool((apart < 2_000).all())

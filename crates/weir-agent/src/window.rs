@@ -25,7 +25,7 @@ const LOOK_NS: u64 = 10_000_000;
 const LONGEST_LOOK_NS: u64 = 640_000_000;
 /// Relative error of the window that needs no adjustment.
 const TOLERANCE_PERMILLE: u64 = 5;
-const MAX_UNREAD_BYTES: u64 = 1 << 20;
+const MAX_UNREAD_BYTES: u64 = 4 << 20;
 const FEW_SEGMENTS_BYTES: u64 = 6_000;
 
 /// The unread payload that a receiver tolerates, and the window that compensates for it.
@@ -46,8 +46,13 @@ impl WindowPlan {
         let window = send_buffer.min(receive_buffer);
         let limits = window <= capacity.saturating_mul(2);
         // What waits unread is missing in flight: little of a window that limits, but more than a few segments, which
-        // would wake the receiver for each.
-        let share = if limits { (window / 128).max(FEW_SEGMENTS_BYTES).min(window / 16) } else { window / 16 };
+        // would wake the receiver for each. Elsewhere the more the better: the segment with which the limit is reached is
+        // acknowledged by other rules (`__tcp_ack_snd_check`), as a program that reads at once would not see.
+        let share = if limits {
+            (window / 128).max(FEW_SEGMENTS_BYTES).min(window / 16)
+        } else {
+            (window / 16).max((window - capacity.saturating_mul(2)) / 2)
+        };
         let unread = share.clamp(1, MAX_UNREAD_BYTES);
         WindowPlan { window_bytes: window, unread_bytes: unread as u32, limits }
     }
@@ -98,6 +103,11 @@ impl WindowKeeper {
     /// Payload that may wait unread.
     pub fn unread_bytes(&self) -> u32 {
         self.plan.unread_bytes
+    }
+
+    /// Whether the window may limit the flow.
+    pub fn limits(&self) -> bool {
+        self.plan.limits
     }
 
     /// Inspects the window at intervals and adjusts the buffer; `taken` bytes were read since the last call.
@@ -173,7 +183,7 @@ mod tests {
         assert_eq!(wide, WindowPlan { window_bytes: 1 << 20, unread_bytes: 1 << 16, limits: false });
         assert_eq!(WindowPlan::new(1 << 18, 1 << 30, 1 << 18).unread_bytes, 6_000);
         assert_eq!(WindowPlan::new(1 << 14, 1 << 30, 1 << 14).unread_bytes, 1 << 10);
-        assert_eq!(WindowPlan::new(50_000_000, 60_000_000, 0).unread_bytes, 1 << 20);
+        assert_eq!(WindowPlan::new(50_000_000, 60_000_000, 0).unread_bytes, 4 << 20);
         assert_eq!(WindowPlan::new(1, 1, u64::MAX).unread_bytes, 1);
         assert!(WindowPlan::new(u64::MAX, u64::MAX, 0).listening_buffer() > 0);
     }

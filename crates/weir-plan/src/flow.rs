@@ -151,8 +151,8 @@ pub struct Tcp {
     pub pacing: bool,
     /// Acknowledgement policy of the receiver.
     pub ack: Ack,
-    /// Maximum time until the receiving host's answer is at its link, uniformly distributed. Only for the simulator;
-    /// real hosts take their own time.
+    /// Maximum time until the receiving host's answer is at its link, uniformly distributed. For the simulator and the
+    /// links of the lab's kernel, which draw the same times; real hosts take their own.
     #[serde(default)]
     pub processing_ns: u64,
     /// Time that the sending host takes for each segment that it passes while it looks for those of a SACK block: from the

@@ -114,6 +114,7 @@ impl Flow {
     /// Sends trains of segments where pacing spaces what it sends.
     pub fn in_trains(mut self, trains: bool) -> Flow {
         self.trains = trains;
+        self.local = LocalQueue::new(trains);
         self
     }
 
@@ -181,7 +182,7 @@ impl Flow {
         self.base = self.totals();
         self.connection = Some(connection);
         self.connection_number = self.connection_number.wrapping_add(1);
-        self.local = LocalQueue::default();
+        self.local = LocalQueue::new(self.trains);
     }
 
     /// Updates the next instant of the application.

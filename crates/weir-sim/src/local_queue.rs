@@ -4,12 +4,25 @@ use weir_elements::Ring;
 use weir_tcp::Sender;
 use weir_units::Time;
 
+/// Memory of a segment in Linux beside its IP packet: 832 bytes for `sk_buff`, its shared info and room for headers, less the
+/// 52 bytes of the headers.
+const MEMORY_BYTES: u32 = 780;
+/// Up to this limit each packet's departure wakes the sender.
+const FEW_PACKETS: u32 = 8;
+/// `net.ipv4.tcp_limit_output_bytes`.
+const MOST_BYTES: u64 = 4 << 20;
+
 /// The packets of a flow in its host's queue.
 ///
 /// On an analytic link, the departure of each packet is known at once; on an evented link, at the start of its
 /// transmission.
+///
+/// Linux counts the memory of buffers (`tcp_small_queue_check`). Single segments count with theirs; the memory of a train is
+/// about its bytes.
 #[derive(Default)]
 pub(crate) struct LocalQueue {
+    /// Bytes that each packet counts beside its own.
+    beside: u32,
     departures: Ring<(Time, u32)>,
     /// The bytes of each packet whose departure is known, if all have the same; else 0.
     size: u32,
@@ -21,6 +34,22 @@ pub(crate) struct LocalQueue {
 }
 
 impl LocalQueue {
+    /// An empty queue, of segments that the host's device sends in `trains`, or of single ones.
+    pub fn new(trains: bool) -> LocalQueue {
+        LocalQueue { beside: if trains { 0 } else { MEMORY_BYTES }, ..LocalQueue::default() }
+    }
+
+    /// The limit of the bytes in this queue at which `sender` adds no packet, of which a full one has `full` bytes: a
+    /// millisecond at its pacing rate, at least two packets; twice that before a retransmission.
+    #[inline]
+    fn limit(&self, sender: &Sender, full: u32) -> u64 {
+        if self.beside == 0 {
+            return sender.local_queue_limit();
+        }
+        let limit = sender.bytes_a_millisecond().max(2 * u64::from(full + self.beside)).min(MOST_BYTES);
+        if sender.has_lost_segments() { 2 * limit } else { limit }
+    }
+
     /// Fetches what the next packet reads into the cache.
     #[inline]
     pub fn fetch_ends(&self) {
@@ -33,14 +62,15 @@ impl LocalQueue {
         if self.departures.is_full() {
             self.expire(now);
         }
+        let bytes = bytes + self.beside;
         self.departs(departure, bytes);
         self.bytes += u64::from(bytes);
     }
 
-    /// The room for packets of `sender` at `now`; for any number if its queue is not `limited`.
+    /// The room for packets of `full` bytes of `sender` at `now`; for any number if its queue is not `limited`.
     #[inline]
-    pub fn room(&mut self, limited: bool, sender: &Sender, now: Time, wake: &mut Time) -> Room<'_> {
-        let limit = if limited { sender.local_queue_limit() } else { u64::MAX };
+    pub fn room(&mut self, limited: bool, sender: &Sender, full: u32, now: Time, wake: &mut Time) -> Room<'_> {
+        let limit = if limited { self.limit(sender, full) } else { u64::MAX };
         if self.bytes >= limit {
             self.expire(now);
         }
@@ -53,12 +83,14 @@ impl LocalQueue {
 
     /// Adds a packet that waits on an evented link.
     pub fn wait(&mut self, bytes: u32) {
+        let bytes = bytes + self.beside;
         self.waiting += u64::from(bytes);
         self.bytes += u64::from(bytes);
     }
 
     /// Sets the departure of a packet that waited; true if the sender must wake then.
     pub fn started(&mut self, departure: Time, bytes: u32) -> bool {
+        let bytes = bytes + self.beside;
         self.waiting -= u64::from(bytes);
         self.departs(departure, bytes);
         self.wake_below.take_if(|left| self.waiting <= *left).is_some()
@@ -66,6 +98,7 @@ impl LocalQueue {
 
     /// Removes a dropped packet that waited.
     pub fn dropped(&mut self, bytes: u32) {
+        let bytes = bytes + self.beside;
         self.waiting -= u64::from(bytes);
         self.bytes -= u64::from(bytes);
     }
@@ -113,10 +146,11 @@ impl LocalQueue {
         reached.next().map(|(departure, _)| *departure)
     }
 
-    /// Whether `sender` may add a packet; if not, sets `wake` to the instant at which it may.
+    /// Whether `sender`, of which a full packet has `full` bytes, may add one; if not, sets `wake` to the instant at which it
+    /// may.
     #[inline]
-    pub fn has_room(&mut self, sender: &mut Sender, now: Time, wake: &mut Time) -> bool {
-        let limit = sender.local_queue_limit();
+    pub fn has_room(&mut self, sender: &mut Sender, full: u32, now: Time, wake: &mut Time) -> bool {
+        let limit = self.limit(sender, full);
         if self.bytes >= limit {
             self.expire(now);
         }
@@ -127,7 +161,10 @@ impl LocalQueue {
         }
         sender.transmit_blocked(now);
         if *wake == Time::MAX && self.wake_below.is_none() {
-            *wake = self.block(limit, sender.quantum_bytes() / 2);
+            // Linux wakes the sender after each packet. While many wait, the link stays busy until later, too.
+            let few = limit <= u64::from(FEW_PACKETS * (full + self.beside));
+            let quantum = if few && self.beside > 0 { 0 } else { sender.quantum_bytes() / 2 };
+            *wake = self.block(limit, quantum);
         }
         false
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, accept_with, bind, connect,
     getpeername, getsockname, listen, recv, recvfrom, send, sendto, socket_with, sockopt,
@@ -192,6 +192,14 @@ impl Socket {
         let (fd, flags) = (self.fd.as_raw_fd(), libc::MSG_TRUNC | libc::MSG_DONTWAIT);
         // SAFETY: with MSG_TRUNC the kernel writes nothing to the buffer of a TCP socket, so none is needed.
         none_if_would_block(check(unsafe { libc::recv(fd, std::ptr::null_mut(), most, flags) }))
+    }
+
+    /// Bytes of a stream that wait to be read.
+    ///
+    /// # Errors
+    /// This is not a stream.
+    pub fn waiting(&self) -> io::Result<u64> {
+        Ok(ioctl_fionread(&self.fd)?)
     }
 
     /// Reads into `buffer`; `None` if nothing waits, 0 at the end of a stream.

@@ -13,6 +13,7 @@
  *   acks FROM_NS TO_NS ROWS          rows of table `acks`: of the plan's time, and how many
  *   flow N FROM TO TRACED RECORDED   nodes; whether it has rows of single packets, and of table `acks`
  *   path FLOW DIRECTION LINK...      0 data, 1 acknowledgements
+ *   processing FLOW SEED MOST_NS     its receiver takes up to that time to answer
  *   loss LINK SEED P R GOOD BAD      two states; probabilities in 1/2^63
  *   loss LINK SEED P                 each packet
  *   lose LINK PACKET                 loses this data packet, counted from 1; ascending
@@ -152,6 +153,17 @@ static int set_path(const char *text)
 	return 0;
 }
 
+static int set_processing(const char *text)
+{
+	u32 number;
+	u64 seed, most;
+
+	if (sscanf(text, "%u %llu %llu", &number, &seed, &most) != 3 || number >= flow_count)
+		return -EINVAL;
+	flows[number].processing = (struct processing){.seed = seed, .most = most};
+	return 0;
+}
+
 /* The losses of "SEED P" or "SEED P R GOOD BAD", none of "none"; or an error. */
 static struct loss *losses_of(const char *text)
 {
@@ -256,6 +268,7 @@ static int start(const char *text)
 			restart_losses(links[i]);
 			change_next(links[i]);
 		}
+	restart_processing();
 	begin_rows(step);
 	begin_delays();
 	local_bh_enable();
@@ -270,7 +283,7 @@ static const struct {
 	{"flows ", set_flows, true}, {"link ", add_link, true},     {"host ", add_host, true},
 	{"flow ", set_flow},         {"path ", set_path},           {"loss ", set_loss, true},
 	{"lose ", add_lost, true},   {"change ", add_change, true}, {"start ", start, true},
-	{"trace ", set_trace},       {"acks ", set_acks},
+	{"trace ", set_trace},       {"acks ", set_acks},           {"processing ", set_processing},
 };
 
 int command(const char *text)

@@ -30,19 +30,19 @@ static u64 interval_end;
 static struct hrtimer tick;
 
 /*
- * Stamps a packet that the host's stack hands to the queue of its device, unless it has a time. TCP's packets have: the
- * present, or their departure if the queue paces. Called to make a header of no bytes.
+ * Stamps a packet that the host's stack hands to the queue of its device. Its own time it keeps if it has one: TCP's
+ * packets have their departure if the queue paces. Called to make a header of no bytes.
  */
 static int stamp(struct sk_buff *skb, struct net_device *dev, unsigned short type, const void *to, const void *from,
 		 unsigned int length)
 {
 	unsigned long flags;
 
-	if (skb->tstamp)
-		return 0;
 	local_irq_save(flags); /* reading the clock costs a program time; this is no program */
-	skb->tstamp = ns_to_ktime(ktime_get_ns());
+	place_of(skb)->entered = ktime_get_ns();
 	local_irq_restore(flags);
+	if ((delay_interval || tracing) && !skb->tstamp)
+		skb->tstamp = ns_to_ktime(place_of(skb)->entered);
 	return 0;
 }
 

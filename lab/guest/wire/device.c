@@ -41,19 +41,21 @@ void enter_device(struct link *link, struct sk_buff *skb, u64 now)
 static void begin_transmission(struct link *link, u64 start)
 {
 	if (link->rate) {
-		link->free_at = start + transmission(link, wire_bytes(link, link->sending));
+		link->free_at = min(link->free_at, start); /* a link without a rate was never free */
+		link->free_at = end_of_transmission(link, wire_bytes(link, link->sending), start);
 		set_alarm(&link->sent, link->free_at);
 	} else {
 		link->free_at = NEVER; /* a change will start it */
 	}
 }
 
-/* The transmitter takes a packet; the queue stops until it was sent. */
-static void transmit(struct link *link, struct sk_buff *skb, u64 entered)
+/* The transmitter takes a packet, which may not leave before `ready`; the queue stops until it was sent. */
+static void transmit(struct link *link, struct sk_buff *skb, u64 entered, u64 ready)
 {
 	u64 now = ktime_get_ns();
 	u64 start = link->free_at <= now && now - link->free_at <= JITTER_NS ? link->free_at : now;
 
+	start = max(start, ready);
 	count_start(link, skb);
 	count_wait(link, start > entered ? start - entered : 0, packets_in(skb));
 	netif_stop_queue(link->dev);
@@ -67,7 +69,7 @@ static bool transmit_rest(struct link *link)
 	struct sk_buff *skb = __skb_dequeue(&link->rest);
 
 	if (skb)
-		transmit(link, skb, NEVER);
+		transmit(link, skb, NEVER, 0);
 	return skb;
 }
 
@@ -86,6 +88,8 @@ enum hrtimer_restart on_change(struct hrtimer *timer)
 		replace_losses(link, change->loss);
 	else
 		*(change->what == CHANGED_RATE ? &link->rate : &link->delay) = change->value;
+	if (change->what == CHANGED_RATE)
+		link->short_by = 0;
 	if (link->sending && link->free_at == NEVER)
 		begin_transmission(link, epoch + change->at);
 	list_del(&change->list);
@@ -121,7 +125,7 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	}
 	skb->destructor = NULL;
 	count_mark(link, skb);
-	transmit(link, skb, place_of(skb)->entered);
+	transmit(link, skb, place_of(skb)->entered, 0);
 	return NETDEV_TX_OK;
 }
 
@@ -136,7 +140,7 @@ static netdev_tx_t host_xmit(struct sk_buff *skb, struct net_device *dev)
 	struct port *port = netdev_priv(dev);
 	struct link *link = known_link(port->link);
 	union course course;
-	u64 lost;
+	u64 lost, ready;
 
 	if (!link || !pskb_may_pull(skb, sizeof(struct iphdr)) || !find_course(skb, port->node, &course) ||
 	    link_of(course) != link) {
@@ -148,15 +152,16 @@ static netdev_tx_t host_xmit(struct sk_buff *skb, struct net_device *dev)
 	skb->mark = course.mark;
 	if ((delay_interval || tracing) && !skb->tstamp)
 		skb->tstamp = ktime_get(); /* it bypassed the stack */
+	ready = ready_at(skb, port->node, course);
 	if (tracing)
-		show_sent(skb, ktime_to_ns(skb->tstamp));
+		show_sent(skb, max_t(u64, ktime_to_ns(skb->tstamp), ready));
 	arrived(link, skb);
 	lost = lost_of(link, skb);
 	if (lost) {
 		drop_some(link, skb, lost, append_rest, NEVER);
 		transmit_rest(link);
 	} else {
-		transmit(link, skb, NEVER);
+		transmit(link, skb, NEVER, ready);
 	}
 	return NETDEV_TX_OK;
 }
@@ -216,8 +221,7 @@ struct net_device *make_host_device(u32 node, u32 link, u32 mtu, u32 queue, enum
 	if (!dev)
 		return NULL;
 	((struct port *)netdev_priv(dev))->node = node;
-	if (delay_interval || tracing)
-		dev->header_ops = &stamping; /* before the first packet: neighbours depend on it */
+	dev->header_ops = &stamping; /* before the first packet: neighbours depend on it */
 	rtnl_lock();
 	netif_set_tso_max_segs(dev, offload == OFFLOAD_NONE ? 1 : WIRE_MAX_TRAIN);
 	if (offload != OFFLOAD_TRAINS) {

@@ -69,7 +69,7 @@ void advance(struct link *link, u64 now)
 /* Transmits a packet that comes to a fifo at `now`; returns its time of departure. */
 static u64 pass_fifo(struct link *link, u32 wire, u64 now)
 {
-	return link->free_at = max(now, link->free_at) + transmission(link, wire);
+	return link->free_at = end_of_transmission(link, wire, now);
 }
 
 /* The fifo that a packet enters next, if it may enter it ahead of time. */

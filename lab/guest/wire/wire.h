@@ -23,6 +23,7 @@
  *   course.c    which way a packet goes
  *   link.c      a packet enters a link, spends its delay, leaves it
  *   loss.c      which packets are lost before the queue
+ *   answer.c    when a receiver's answer leaves it
  *   fifo.c      links of the kind fifo
  *   device.c    links of the kinds qdisc and nic
  *   count.c     what is counted of links, and the rows of all tables
@@ -106,7 +107,8 @@ struct link {
 	u32 overhead, mtu;
 	bool record;
 
-	u64 free_at;                             /* end of the transmissions so far */
+	u64 free_at;                             /* end of the transmissions so far, rounded up */
+	u64 short_by;                            /* by so much, in ns / rate */
 	struct sk_buff *sending;                 /* of a device: the packet in transmission */
 	struct sk_buff_head rest;                /* of a nic: the rest of a segmented train */
 	struct hrtimer sent;                     /* its end */
@@ -129,11 +131,19 @@ struct link {
 	struct tally *tallies;
 };
 
+/* Times that a flow's receiver takes to answer: uniform below `most`. */
+struct processing {
+	u64 most;
+	u64 seed;
+	struct random random;
+};
+
 struct flow {
 	u32 from, to;
 	bool traced, recorded;
 	u8 hops[2];
 	u16 path[2][WIRE_MAX_HOPS];
+	struct processing processing;
 	struct delays *delays; /* of the data packets that have arrived */
 };
 
@@ -141,6 +151,7 @@ struct host {
 	struct net_device *dev;
 	__be32 address;
 	u32 link;
+	u64 until; /* its answers are not ready before */
 };
 
 /*
@@ -150,7 +161,7 @@ struct host {
 struct place {
 	u64 due;
 	u8 of_queues[32];
-	u64 entered; /* the queue of a device */
+	u64 entered; /* the queue of a device: of a link, or of the host */
 };
 
 /* Handles, at `now`, a packet that was not lost. */
@@ -194,6 +205,10 @@ int command(const char *text);
 
 /* course.c */
 bool find_course(struct sk_buff *skb, u32 node, union course *course);
+
+/* answer.c */
+u64 ready_at(const struct sk_buff *skb, u32 node, union course course);
+void restart_processing(void);
 
 /* link.c */
 void arrived(struct link *link, const struct sk_buff *skb);
@@ -294,9 +309,23 @@ static inline u32 wire_bytes(const struct link *link, const struct sk_buff *skb)
 	return bytes_in(skb) + packets_in(skb) * link->overhead;
 }
 
-static inline u64 transmission(const struct link *link, u32 wire)
+/*
+ * The end of a transmission that begins at `now` or after those before. It takes a whole number of nanoseconds seldom: the
+ * n-th end of a busy period is the exact time rounded up, as in crates/weir-elements (transmitter.rs).
+ */
+static inline u64 end_of_transmission(struct link *link, u32 wire, u64 now)
 {
-	return div64_u64((u64)wire * 8 * NSEC_PER_SEC + link->rate / 2, link->rate);
+	u64 fraction, ns = div64_u64_rem((u64)wire * 8 * NSEC_PER_SEC, link->rate, &fraction);
+	u64 end = max(now, link->free_at) + ns;
+
+	if (now > link->free_at)
+		link->short_by = 0;
+	if (link->short_by < fraction) {
+		link->short_by += link->rate;
+		end++;
+	}
+	link->short_by -= fraction;
+	return end;
 }
 
 static inline void count_start(struct link *link, const struct sk_buff *skb)

@@ -1060,8 +1060,8 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     pacing: bool
     """Pace even if the congestion control does not ask for it."""
     processing_ns: UInt64 = 0
-    """Maximum time until the receiving host's answer is at its link, uniformly distributed. Only for the
-    simulator; real hosts take their own time.
+    """Maximum time until the receiving host's answer is at its link, uniformly distributed. For the simulator and
+    the links of the lab's kernel, which draw the same times; real hosts take their own.
     """
     profile: tuple[RateStep, ...] | None = None
     """Rate profile: the sender spaces its packets at the rate of the latest step, even if the congestion control

@@ -227,7 +227,7 @@ class Transport(Spec):
     processing: int | None = key(
         DELAY,
         "The receiving host answers a segment after up to this time, uniformly distributed. Default: 10 us. Simulator "
-        "only. With 0, flows may fall into step with a drop-tail queue.",
+        "and lab; real hosts take their own time. With 0, flows may fall into step with a drop-tail queue.",
         default=None,
     )
     txqueuelen: int | None = key(

@@ -114,7 +114,7 @@ impl<'a> Sending<'a> {
             return None;
         }
         let Connection { sender, full_bytes, .. } = &mut *self.connection;
-        if self.local_limited && !self.local.has_room(sender, now, self.wake) {
+        if self.local_limited && !self.local.has_room(sender, *full_bytes, now, self.wake) {
             return None;
         }
         if !self.first.has_room(now.max(self.host_until), *full_bytes) {
@@ -135,7 +135,7 @@ impl<'a> Sending<'a> {
     fn send_train(&mut self, now: Time) -> bool {
         let Connection { sender, full_bytes, .. } = &mut *self.connection;
         let Some(Train { first: segment, segments: most, fills_window }) = sender.train(now) else { return false };
-        let mut room = self.local.room(self.local_limited, sender, now, self.wake);
+        let mut room = self.local.room(self.local_limited, sender, *full_bytes, now, self.wake);
         if most == 0 || !room.is_left() {
             return false;
         }

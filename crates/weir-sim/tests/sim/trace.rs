@@ -197,14 +197,14 @@ fn the_log_says_what_happened_to_each_packet() {
             "10078400,sent,,0,receiver,1,syn_ack,1,1,60,0,0,0,,11,1,",
         ]
     );
-    // The fifth and sixth data segments are lost on link 0, which lets the host send the one right after the other: two
-    // transmissions after the handshake's third packet, when the small-queue limit of three packets allows.
+    // The fifth and sixth data segments are lost on link 0, which lets the host send the one right after the other: three
+    // transmissions after the handshake's third packet, when the small-queue limit of two packets allows.
     let dropped: Vec<&&str> = lines.iter().filter(|line| line.contains(",dropped,")).collect();
     assert_eq!(
         dropped[..2],
         [
-            &"22689600,dropped,0,0,sender,1,data,7,7,1500,1448,5792,0,,23,11,",
-            &"22689600,dropped,0,0,sender,1,data,8,8,1500,1448,7240,0,,23,11,"
+            &"23920000,dropped,0,0,sender,1,data,7,7,1500,1448,5792,0,,24,11,",
+            &"23920000,dropped,0,0,sender,1,data,8,8,1500,1448,7240,0,,24,11,"
         ]
     );
     assert_eq!(dropped.len(), 3);

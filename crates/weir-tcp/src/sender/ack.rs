@@ -338,7 +338,7 @@ impl Sender {
     /// Updates the RTT estimate (RFC 6298, Karn's algorithm) and tells the congestion control.
     #[inline]
     fn learn_rtt(&mut self, now: Time, event: &mut Event) {
-        let since = |sent: u64| (now.0.saturating_sub(sent) / 1000) as i64;
+        let since = |sent: u64| self.elapsed_us(now, sent) as i64;
         let mut rtt = -1;
         let mut cc_rtt = -1;
         if event.first_sent != NO_TIME && !event.retransmission_acked {

@@ -295,7 +295,7 @@ impl Sender {
         self.timer.clear();
         self.set_clock(now);
         if self.syns <= 1 {
-            self.sample_rtt(now, now.since(self.syn_at).0 / 1000);
+            self.sample_rtt(now, self.elapsed_us(now, self.syn_at.0));
         } else {
             self.rtt.handshake_without_sample();
         }
@@ -462,6 +462,12 @@ impl Sender {
         let sock = &mut self.cc.sock;
         sock.snd_una = self.una_bytes as u32;
         sock.snd_nxt = self.next_bytes as u32;
+    }
+
+    /// The microseconds since `sent`, ns. Linux' clock counts whole microseconds.
+    #[inline]
+    fn elapsed_us(&self, now: Time, sent: u64) -> u64 {
+        if self.legacy { now.0.saturating_sub(sent) / 1000 } else { micros(now).saturating_sub(sent / 1000) }
     }
 
     fn notice(&mut self, notice: Notice) {

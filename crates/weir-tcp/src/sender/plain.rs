@@ -43,10 +43,9 @@ impl Sender {
         sock.packets_out -= count;
         sock.snd_una = self.una_bytes as u32;
         sock.delivered += count;
-        let since = |sent: u64| (now.0 - sent) / 1000;
-        let rtt_us = since(last.sent_ns);
+        let rtt_us = self.elapsed_us(now, last.sent_ns);
         self.rtt.sample_min(now, rtt_us as u32);
-        self.sample_rtt(now, since(first_sent));
+        self.sample_rtt(now, self.elapsed_us(now, first_sent));
         self.cc.pkts_acked(&AckSample {
             pkts_acked: count,
             rtt_us: rtt_us as i32,

@@ -28,6 +28,18 @@ impl Sender {
         (self.cc.sock.pacing_rate >> 10).clamp(u64::from(2 * (self.mss + 256)), 4 << 20)
     }
 
+    /// What the pacing rate sends in a millisecond, bytes.
+    #[inline]
+    pub fn bytes_a_millisecond(&self) -> u64 {
+        self.cc.sock.pacing_rate >> 10
+    }
+
+    /// Whether lost segments wait for their retransmission.
+    #[inline]
+    pub fn has_lost_segments(&self) -> bool {
+        self.cc.sock.lost_out > self.cc.sock.retrans_out
+    }
+
     /// Size of a segmentation-offload train at the present rate, bytes: a millisecond, at least two segments or what the
     /// congestion control says (`min_tso_segs`).
     #[inline]

@@ -26,6 +26,7 @@ from weir.plan import (
     Plan,
     RateChange,
     SharesChange,
+    TcpTransport,
     TokenRatesChange,
     kind_of,
     queue_packets,
@@ -145,7 +146,18 @@ def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
         yield f"path {number} 0 {' '.join(map(str, flow.path))}"
         if flow.reverse_path:
             yield f"path {number} 1 {' '.join(map(str, flow.reverse_path))}"
+        if (most_ns := _processing_ns(plan, number)) > 0:
+            yield f"processing {number} {_substream(plan.seed, f'flow/{flow.name}/processing')} {most_ns}"
     yield from _changes(plan)
+
+
+def _processing_ns(plan: Plan, number: int) -> int:
+    """How long the receiver of a flow takes to answer at most; 0 where the simulator's takes no time either."""
+    flow = plan.flows[number]
+    if not isinstance(flow.transport, TcpTransport) or not flow.reverse_path:
+        return 0
+    changes = any(change.link == flow.reverse_path[0] for change in plan.changes)
+    return 0 if changes else flow.transport.processing_ns
 
 
 def host_command(plan: Plan, host: Host, offload: str) -> str:
