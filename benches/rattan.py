@@ -1,8 +1,8 @@
 """The emulator rattan, for comparison: built from its crate once, in the user's cache, and run as its authors configure
 it.
 
-Its links lie between two namespaces of its own, joined by veth pairs; packets pass through AF_PACKET sockets. See
-https://crates.io/crates/rattan. It is not a part of weir, and nothing depends on it.
+Its links lie between two namespaces of its own, joined by veth pairs; packets pass through AF_PACKET sockets. It is
+not a part of weir, and nothing depends on it.
 """
 
 from __future__ import annotations

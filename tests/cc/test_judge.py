@@ -15,7 +15,7 @@ from shared import Weir
 from weir.cc import ControlError
 from weir.scenario import load
 from weir.study import judge as judging
-from weir.study.judge import CASES, Check, Judgement, Measure
+from weir.study.judge import CASES, Check, Judged, Judgement, Measure
 from weir.study.judge._builds import checks
 from weir.study.judge._judge import _level
 
@@ -81,6 +81,25 @@ def test_a_control_that_never_backs_off_starves_the_other(judged: dict[str, Judg
     assert found["with-reno", "Its share"] == "serious"
     assert found["with-reno", "Goodput of the other"] == "weak"
     assert judging.recommendation(judged["bully"])[0] == "Major revision"
+
+
+def test_a_scenario_with_a_serious_fault_has_no_strong_points(judged: dict[str, Judgement]) -> None:
+    found = judged["bully"]
+    failing = {case.case.name for case, _ in found.points("serious")}
+    assert failing
+    assert not failing & {case.case.name for case, _ in found.points("strong")}
+
+
+def test_serious_faults_in_most_scenarios_are_a_rejection(judged: dict[str, Judgement]) -> None:
+    from dataclasses import replace
+
+    def worse(case: Judged) -> Judged:
+        return replace(case, points=tuple(replace(point, level="serious") for point in case.points))
+
+    found = replace(judged["mine"], cases=tuple(worse(case) for case in judged["bully"].cases))
+    verdict, why = judging.recommendation(found)
+    assert verdict == "Reject"
+    assert f"it fails in {len(found.cases)} of {len(found.cases)} scenarios" in why
 
 
 def test_the_builds_are_checked_or_the_reason_is_said(judged: dict[str, Judgement]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from pathlib import Path
 
 import click
@@ -27,4 +30,10 @@ def command(name: str) -> None:
     out = console()
     out.print(f"{source}: the control; a scenario beside it uses it with `cc: ./{source}`")
     out.print(f"{readme}: its README")
-    out.print(f"{test}: its test; run it with: pytest {test}")
+    out.print(f"{test}: its test; run it with weir's Python: {_shown(sys.executable)} -m pytest {test}")
+
+
+def _shown(program: str) -> str:
+    """The path as one would write it here."""
+    path = os.path.relpath(program)
+    return shlex.quote(path if len(path) < len(program) else program)

@@ -191,6 +191,10 @@ def _cells(cc: Mapping[str, Any]) -> tuple[str, str, str, str]:
 def _describe(cc: Mapping[str, Any]) -> None:
     out = console()
     out.print(f"{cc['name']}: {cc['title']}", style="bold")
+    if cc["year"] == 0 and not cc["source"]:
+        out.print("  place   the simulator only: it is Python")
+        _describe_options(cc)
+        return
     out.print(f"  source  {cc['source']} ({cc['year']})")
     out.print(f"  state   {cc['state_bytes']} of 104 bytes")
     _, taken, linux, lab = _cells(cc)
@@ -260,7 +264,11 @@ def build(source: Path, out: Path | None, bpf: bool, sanitize: bool) -> None:
         _install(made, shared)
     if warnings:
         error_console().print(warnings, markup=False, highlight=False, soft_wrap=True)
-    where = f"Use it in a scenario with `cc: {_dotted(source)}`, which builds it automatically"
+    if out is None and not sanitize:
+        where = f"Use it in a scenario with `cc: {_dotted(source)}`, which builds it automatically"
+    else:
+        without = ", without these checks" if sanitize else ""
+        where = f"Use it in a scenario with `cc: {_dotted(shared)}`; `cc: {_dotted(source)}` builds its own{without}"
     console().print(f"{_dotted(shared)}: {about.title} ({about.name}). {where}")
     if bpf:
         _build_bpf(source)

@@ -203,6 +203,9 @@ def _print_significance(rows: Sequence[DifferenceRow], level: float) -> None:
     chance = f"{(1 - level) * len(judged):.0f}"
     text = f"{beyond} of {plural(len(judged), 'difference')} exceed chance: their intervals exclude zero."
     console().print(f"{text} Chance alone would give about {chance}")
+    if judged and 2 * sum(row.steady for row in judged) > len(judged):
+        note = "the repeats hardly differ, because little is random here; another start or load may change more"
+        console().print(f"note: {note}", style="dim")
 
 
 def _print_traces(comparison: Comparison, *, everything: bool) -> None:

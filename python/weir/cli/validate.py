@@ -222,9 +222,12 @@ def _print(validation: Validation, *, verbose: int) -> None:
         aim = "" if some.aim is None else error_text(kind, some.aim.p90)
         within = "" if some.within is None else f"{100 * some.within:.0f} %"
         met = {None: "", True: "yes", False: "no"}[some.met]
-        rows.append([kind.name, *numbers, str(some.cells), aim, within, met])
+        chance = "" if some.by_chance is None else str(some.by_chance)
+        rows.append([kind.name, *numbers, str(some.cells), aim, within, met, chance])
     head = ["error", "median", "95 % interval", "90th percentile", "95 % interval", "worst", "cells", "aim"]
-    head += ["within it", "aims met"]
+    head += ["within it", "aims met", "beyond by chance"]
+    if not any(some.by_chance is not None for some in summaries.values()):  # without --seeds
+        head, rows = head[:-1], [row[:-1] for row in rows]
     print_table(head, rows, right=range(1, len(head)))
     _print_worst(validation, len(validation.cells) if verbose else 6)
     if validation.left_out:

@@ -39,6 +39,8 @@ class DifferenceRow:
     """Absolute relative difference, for order and colour; ``nan`` if undefined."""
     significant: bool | None
     """Whether the interval excludes zero; ``None`` without one."""
+    steady: bool
+    """Whether the interval is narrower than a hundredth of the difference: the repeats hardly differ."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def _difference(comparison: Comparison, pairs: Sequence[Mapping[str, Any]]) -> D
         nearest=_nearest(pairs) if len(pairs) > 1 else "",
         size=size_of(worst),
         significant=_significant(worst),
+        steady=_steady(worst),
     )
 
 
@@ -136,6 +139,13 @@ def _significant(row: Mapping[str, Any]) -> bool | None:
     if row["ci_low"] is None:
         return None
     return bool(row["ci_low"] == row["ci_high"] or not row["ci_low"] <= 0 <= row["ci_high"])
+
+
+def _steady(row: Mapping[str, Any]) -> bool:
+    if row["ci_low"] is None:
+        return False
+    middle = (row["ci_low"] + row["ci_high"]) / 2
+    return bool(row["ci_high"] - row["ci_low"] <= abs(middle) / 100)
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -110,6 +110,9 @@ def _judged(case: Case, name: str, source: Path, folder: Path, workers: int | No
     run = weir.execute(case.file, folder, method="sim", set=changes, workers=workers, fresh=True)
     scenario = load(case.file)
     points = tuple(_point(run, measure, name) for measure in case.measures)
+    if any(point.level == "serious" for point in points):
+        # A flow that starves loses little and delays nobody: no strength of a scenario in which it failed.
+        points = tuple(replace(point, level="fair") if point.level == "strong" else point for point in points)
     return Judged(case, scenario.title, _one_line(scenario.rationale), run, points)
 
 

@@ -44,21 +44,31 @@ def recommendation(judgement: Judgement) -> tuple[str, str]:
     """The referee's recommendation in a word, and why."""
     failed = [check.name for check in judgement.checks if check.outcome == "failed"]
     serious, weak = len(judgement.points("serious")), len(judgement.points("weak"))
-    weak += sum(check.outcome == "doubtful" for check in judgement.checks)
+    doubtful = [check.name for check in judgement.checks if check.outcome == "doubtful"]
     strong = len(judgement.points("strong"))
+    failing = len({case.case.name for case, _ in judgement.points("serious")})
+    beside = f", and a doubt: {_listed(doubtful)}" if doubtful else ""
     if failed:
         return "Reject", f"it fails {_listed(failed)}; the figures below are of little use until it passes"
     if judgement.copy_of is not None:
         return "Reject", f"in every scenario its figures are those of {judgement.copy_of} within 1 %: it is nothing new"
+    if 2 * failing > len(judgement.cases):
+        return (
+            "Reject",
+            f"it fails in {failing} of {len(judgement.cases)} scenarios: {_count(serious, 'serious fault')}{beside}",
+        )
     if serious:
-        return "Major revision", f"{_count(serious, 'serious fault')}, {_count(weak, 'weak point')}"
-    if weak > max(3, strong):
+        return "Major revision", f"{_count(serious, 'serious fault')}, {_count(weak, 'weak point')}{beside}"
+    if weak + len(doubtful) > max(3, strong):
         return (
             "Major revision",
-            f"no serious fault, but {_count(weak, 'weak point')} against {_count(strong, 'strong one')}",
+            f"no serious fault, but {_count(weak, 'weak point')} against {_count(strong, 'strong one')}{beside}",
         )
-    if weak:
-        return "Minor revision", f"no serious fault; {_count(weak, 'weak point')} and {_count(strong, 'strong one')}"
+    if weak or doubtful:
+        return (
+            "Minor revision",
+            f"no serious fault; {_count(weak, 'weak point')} and {_count(strong, 'strong one')}{beside}",
+        )
     return "Accept", f"no serious fault and no weak point; {_count(strong, 'strong one')}"
 
 
