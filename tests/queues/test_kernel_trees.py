@@ -16,15 +16,21 @@ transport: {{cc: reno}}
 workload:
   - {{name: bulk, kind: bulk, between: "pairs[0]"}}
   - {{name: voice, kind: cbr, between: "pairs[1]", rate: 1Mbps, dscp: ef}}
+{marked}
 duration: 1s
 """
+_MARKED = "\n".join(
+    f'  - {{name: marked{point}, kind: cbr, between: "pairs[1]", rate: 10kbps, dscp: {point}}}'
+    for point in range(1, 46)
+)
+"""A flow of each other code point, so that no class is without traffic."""
 _FIRST_PORT = 5000
 _TWO = "{{{kind}: {{classes: {{af: {{dscp: [af11, af12], {af}queue: {first}}}, be: {{{be}queue: {second}}}}}}}}}"
 
 
 def link(queue: str) -> Link:
     """The bottleneck of a scenario with ``queue``."""
-    (cell,) = scenario.parse(_DOCUMENT.format(queue=queue)).cells()
+    (cell,) = scenario.parse(_DOCUMENT.format(queue=queue, marked=_MARKED)).cells()
     return next(one for one in typed(cell.plan()).links if one.name == "bottleneck")
 
 

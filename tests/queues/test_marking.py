@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from weir import queues, scenario
+from weir.hosts.wiring import WiringError, refuse_other_stacks
 from weir.plan import CodelQueue, Dualpi2Queue, StepQueue, queue_classes, typed
 from weir.scenario import ScenarioError
 
@@ -84,7 +85,7 @@ def test_dualpi2_has_the_parameters_of_the_rfc() -> None:
 
 def test_the_classes_of_dualpi2_have_names() -> None:
     assert queue_classes(bottleneck("dualpi2").queue) == (("l4s", None), ("classic", None))
-    nested = bottleneck("{prio: {classes: {first: {dscp: ef, queue: 10packets}, rest: {queue: dualpi2}}}}").queue
+    nested = bottleneck("{prio: {classes: {first: {dscp: default, queue: 10packets}, rest: {queue: dualpi2}}}}").queue
     assert queue_classes(nested) == (("first", None), ("rest.l4s", None), ("rest.classic", None))
 
 
@@ -96,3 +97,36 @@ def test_accurate_feedback_is_part_of_ecn() -> None:
     without = _DOCUMENT.replace("ecn: true", "ecn: false")
     with pytest.raises(ScenarioError, match="`accecn` is feedback of ECN; set `ecn: true` as well"):
         scenario.parse(without.format(queue="dualpi2", transport=", accecn: true")).cells()[0].plan()
+
+
+def remarks(queue: str, cc: str) -> list[str]:
+    """What a check of the document says with this queue and control."""
+    text = _DOCUMENT.format(queue=queue, transport="").replace("cc: dctcp", f"cc: {cc}")
+    return [one.message for one in scenario.parse(text).problems if one.severity == "warning"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "cc", "said"),
+    [
+        ("dualpi2", "dctcp", "`dctcp` of flow `flow[0]` sends ECT(0), which `dualpi2` takes for classic traffic"),
+        ("{dualpi2: {any_ect: true}}", "dctcp", None),
+        ("{step: {threshold: 1ms}}", "dctcp", None),
+        ("dualpi2", "prague", None),
+        ("dualpi2", "bbr3", "`bbr3` does not react to marks"),
+        ("dualpi2", "cubic", None),
+    ],
+)
+def test_a_control_whose_marks_do_not_reach_it_is_remarked_on(queue: str, cc: str, said: str | None) -> None:
+    found = [text for text in remarks(queue, cc) if "marks" in text or "ECT" in text]
+    assert len(found) == (0 if said is None else 1)
+    assert said is None or said in found[0]
+
+
+def test_prague_behind_coupled_queues_needs_the_simulator() -> None:
+    """A kernel sends ECT(0) for it, so that it would share the classic queue."""
+    text = _DOCUMENT.replace("cc: dctcp", "cc: prague")
+    classic = typed(scenario.parse(text.format(queue="dualpi2", transport="")).cells()[0].plan())
+    with pytest.raises(WiringError, match=r"prague \(flow\[0\]\): it sends ECT\(1\) in the simulator only"):
+        refuse_other_stacks(classic)
+    any_ect = scenario.parse(text.format(queue="{dualpi2: {any_ect: true}}", transport="")).cells()[0].plan()
+    refuse_other_stacks(typed(any_ect))

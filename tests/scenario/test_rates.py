@@ -114,6 +114,7 @@ TRACE = "{at: 0s, link: bottleneck, rates: trace}"
         ("0,1Mbps\n1s,2Mbps\n1,3Mbps\n", "line 3: the instant 1 is not after"),
         ("0,1Mbps,9\n", "line 1: expected an instant and a rate, found 3"),
         ("0,-5\n", "line 1: expected a rate"),
+        ("0,12.5\n1,8\n", "no rate is above 12 bit/s; a bare number is in bit/s, others have units: 12.5Mbps"),
         ("1\n2\nx\n", "line 3: expected an instant in whole milliseconds"),
         ("5\n3\n", "line 2: the instant 3 is before"),
         ("0\n0\n", "ends at 0 ms"),

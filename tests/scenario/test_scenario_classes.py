@@ -188,7 +188,15 @@ def test_schedulers_are_not_nested_without_end() -> None:
     assert any("5 deep; the limit is 4" in one.message for one in problems(queue))
 
 
-def test_a_class_without_traffic_is_remarked_on() -> None:
+def test_a_class_without_traffic_is_a_mistake() -> None:
     classes = "{a: {dscp: af11, weight: 10%}, b: {dscp: ef, weight: 10%}, c: {weight: 10%}}"
+    (found,) = problems(f"{{wrr: {{classes: {classes}}}}}")
+    assert "class `b` of link `bottleneck` has no traffic; expected a flow of it on the link" in found.message
+    assert "those of the scenario have `default` (0), `af11` (10)" in found.message
+
+
+def test_the_class_with_the_rest_may_have_nothing_to_do() -> None:
+    classes = "{a: {dscp: [default, af11], weight: 10%}, c: {weight: 10%}}"
+    assert not problems(f"{{wrr: {{classes: {classes}}}}}")
     (found,) = [one for one in problems(f"{{wrr: {{classes: {classes}}}}}", "warning") if "traffic" in one.message]
-    assert "class `b` of link `bottleneck` has no traffic" in found.message
+    assert "class `c` of link `bottleneck` has no traffic: every flow" in found.message

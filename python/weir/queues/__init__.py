@@ -15,7 +15,7 @@ from typing import Any
 
 from weir.plan import Queue, kind_of
 from weir.queues._classes import children, inner
-from weir.queues._code_points import DSCP_NAMES
+from weir.queues._code_points import DSCP_NAMES, named_point
 from weir.queues._declared import Element, Form, Key, elements
 from weir.queues._discipline import Below, Discipline, Written
 from weir.queues._tokens import Inside, Tokens
@@ -38,6 +38,7 @@ __all__ = [
     "inner",
     "is_plain",
     "limits_rate",
+    "named_point",
     "of",
     "token_buckets",
     "token_obstacle",

@@ -1,4 +1,4 @@
-"""The flows of the classes of schedulers: those that a scenario names, and remarks on classes without traffic."""
+"""The flows of the classes of schedulers: those that a scenario names. A class that nothing uses is a mistake."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ Flow = Mapping[str, Any]
 
 
 def assign_members(net: Network, links: Sequence[dict[str, Any]], flows: Sequence[Flow], log: Log) -> None:
-    """Writes the flows of each class into the plans of ``links``, and remarks on classes that no flow uses."""
+    """Writes the flows of each class into the plans of ``links``.
+
+    A class without traffic is an error if it says what it takes: a code point or a flow is misspelt. The class that
+    takes the rest must be there, and may have nothing to do.
+    """
     traffic = _Traffic()
     for index, (link, plan) in enumerate(zip(net.links, links, strict=True)):
         spec, queue = _unwrapped(link.queue, plan["queue"])
@@ -26,9 +30,20 @@ def assign_members(net: Network, links: Sequence[dict[str, Any]], flows: Sequenc
             ways = [_way(number, flow, index) for number, flow in enumerate(flows)]
             crossing = [one for one in ways if one is not None]
             _Assignment(net, link, flows, log, traffic).assign(spec, queue, crossing, "")
-    for mark, (name, where, used) in traffic.classes.items():
-        if not used:
-            log.warn(mark, f"class `{name}` of link `{where}` has no traffic: no flow of it crosses the link")
+    named = not log.failed  # a flow whose class has another mistake is missing in that class
+    for mark, one in traffic.classes.items():
+        if named and not one.used:
+            message = f"class `{one.name}` of link `{one.link}` has no traffic"
+            if one.rest:
+                log.warn(mark, f"{message}: every flow that crosses the link is in another class")
+            else:
+                log.error(mark, f"{message}; {_expected(one, flows)}")
+
+
+def _expected(one: _Class, flows: Sequence[Flow]) -> str:
+    points = sorted({flow["dscp"] for flow in flows})
+    marks = ", ".join(map(queues.named_point, points))
+    return f"expected a flow of it on the link: those of the scenario have {marks}"
 
 
 def _unwrapped(spec: Any, plan: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -55,15 +70,24 @@ def _way(number: int, flow: Flow, link: int) -> _Crossing | None:
 
 
 @dataclass
+class _Class:
+    """A class in the file, the first link with it, whether it takes the rest, and whether a flow uses it."""
+
+    name: str
+    link: str
+    rest: bool
+    used: bool = False
+
+
+@dataclass
 class _Traffic:
-    """Of each class in the file: its name, the first link with it, and whether a flow uses it."""
+    """The classes in the file."""
 
-    classes: dict[Mark, tuple[str, str, bool]] = field(default_factory=dict)
+    classes: dict[Mark, _Class] = field(default_factory=dict)
 
-    def note(self, mark: Mark, name: str, link: str, used: bool) -> None:
+    def note(self, mark: Mark, one: _Class, used: bool) -> None:
         """Both directions of a link may have the same classes: one of them is enough."""
-        name, link, before = self.classes.get(mark, (name, link, False))
-        self.classes[mark] = (name, link, before or used)
+        self.classes.setdefault(mark, one).used |= used
 
 
 @dataclass(frozen=True)
@@ -89,7 +113,8 @@ class _Assignment:
             made["members"]["flows"] = sorted(chosen)
         for (name, one), made in zip(given.items(), plan["classes"], strict=True):
             mine = [way for way in crossing if _class_of(way, plan["classes"], taken) == name]
-            self.traffic.note(one.mark, outer + name, self.link.name, bool(mine))
+            rest = made["members"]["rest"]
+            self.traffic.note(one.mark, _Class(outer + name, self.link.name, rest), bool(mine))
             inside, queue = _unwrapped(one.queue, made["queue"])
             if queues.children(queue):
                 self.assign(inside, queue, mine, f"{outer}{name}.")

@@ -17,6 +17,7 @@ from ._distribution import draw
 from ._flows import Group, groups_of
 from ._hosts import capacities, refuse_other_transports
 from ._lang_scenario import Acks, Body, Instant, Trace
+from ._low_latency import remark_on_classic_marks
 from ._native import UNTRACED
 from ._network import Link, Network
 from ._selector import Selector
@@ -68,6 +69,7 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
     refuse_other_transports(body.hosts, nodes, flows, log)
     set_transmit_queues(groups, net, links, log)
     assign_members(net, links, flows, log)
+    remark_on_classic_marks(net, links, flows, log)
     plan = {
         "version": PLAN_VERSION,
         "title": context.title,

@@ -24,6 +24,8 @@ __all__ = ["MAX_BYTES", "RateError", "Step", "packets_of", "steps_of"]
 MAX_BYTES = 64 << 20
 """Largest file."""
 _MS = 1_000_000
+_LEAST_BPS = 1_000
+"""A trace that never exceeds it has another unit."""
 _BARE = re.compile(r"[0-9.]+(e[0-9+-]+)?", re.IGNORECASE)
 
 
@@ -97,6 +99,11 @@ def _of_csv(name: str, text: str) -> tuple[list[Step], int]:
         found.append(Step(at, rate))
     if not found:
         raise RateError(f"{name} has no line with an instant and a rate")
+    most = max(step.rate_bps for step in found)
+    if most < _LEAST_BPS:
+        raise RateError(
+            f"{name}: no rate is above {most} bit/s; a bare number is in bit/s, others have units: 12.5Mbps"
+        )
     last = found[-1].at_ns - found[-2].at_ns if len(found) > 1 else 0
     return found, found[-1].at_ns + last
 
@@ -138,6 +145,10 @@ def packets_of(name: str, text: str) -> list[int]:
         if not word or word.startswith("#"):
             continue
         if not word.isascii() or not word.isdigit() or len(word) > 12:
+            if name.endswith(".csv"):
+                raise RateError(
+                    f"{name}, line {number}: expected an instant and a rate with a comma between, found {word[:40]!r}"
+                )
             raise RateError(f"{name}, line {number}: expected an instant in whole milliseconds, found {word[:40]!r}")
         if found and int(word) < found[-1]:
             raise RateError(f"{name}, line {number}: the instant {word} is before that of the line before")
