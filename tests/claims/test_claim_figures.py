@@ -11,8 +11,9 @@ import pytest
 
 from weir.scenario import Scenario, parse
 from weir.study.claims import Claim, Pages, Papers, Plan, State, Store, Unit, execute, states, work_of
-from weir.study.claims._charts import _columns, _labelled, _read_values, draw
+from weir.study.claims._charts import _columns, _labelled, _read_values, _scale, draw
 from weir.study.claims._curves import profiles, read_curves, read_profiles
+from weir.study.claims._grids import _numbered
 from weir.study.claims._maps import read_map
 from weir.study.claims._messages import read_messages
 from weir.study.claims._papers import Drawn, Figure, Recorded, Table
@@ -188,3 +189,29 @@ def test_titles_of_panels_name_a_switch_that_is_on_or_off() -> None:
 @pytest.mark.parametrize(("panels", "columns"), [(1, 1), (2, 2), (3, 3), (4, 2), (5, 3), (6, 3)])
 def test_panels_fill_their_rows(panels: int, columns: int) -> None:
     assert _columns([str(n) for n in range(panels)]) == columns
+
+
+def test_a_congestion_control_has_the_same_look_whatever_others_a_figure_has() -> None:
+    known = ("reno", "bic", "scalable")
+    few, many = (_scale(names, "color", known).to_dict() for names in (["scalable", "reno"], list(known)))
+    assert dict(zip(few["domain"], few["range"], strict=True))["scalable"] == many["range"][2]
+    assert _scale(["clean", "lossy"], "color", known).to_dict()["domain"] == ["clean", "lossy"]
+
+
+def test_an_isoline_is_numbered_once_for_each_level() -> None:
+    rows = [(level, f"{level}/{line}", order) for level in (0.5, 0.99) for line in (0, 1) for order in range(4 + line)]
+    lines = pl.DataFrame(rows, schema=["level", "line", "order"], orient="row")
+    found = _numbered(lines).drop_nulls("number")
+    assert found.select("line", "number").rows() == [("0.5/1", "0.5"), ("0.99/1", "0.99")]
+
+
+def test_a_figure_has_the_values_of_other_scenarios_beside_its_own(state: State) -> None:
+    figure = replace(
+        _figure("factor", metric=AF, over="rtt", by="slope", axis="Round trip", unit="Share"),
+        others={"B/other": "another queue"},
+    )
+    alone = draw(figure, _papers(figure), state, {state.unit: state})
+    other = Unit("B/other", "full", "sim")
+    beside = draw(figure, _papers(figure), state, {state.unit: state, other: replace(state, unit=other)})
+    assert "another queue" not in alone
+    assert "another queue" in beside

@@ -14,7 +14,7 @@ from shared import of_catalogue
 from weir import methods, run
 from weir.cli._scenarios import catalogue_files
 from weir.metrics import open_run
-from weir.metrics.expect import Expectation, Measurement, evaluate
+from weir.metrics.expect import Expectation, Measurement, evaluate, evaluate_stored
 from weir.scenario import Scenario, parse
 from weir.study.claims import (
     Answer,
@@ -33,8 +33,9 @@ from weir.study.claims import (
     verify,
     work_of,
 )
-from weir.study.claims._page import _reasons
+from weir.study.claims._page import _figures, _ours, _reasons, _verdict
 from weir.study.claims._papers import Drawn, Recorded
+from weir.study.claims._record import checks_of, skeleton
 
 ROOT = Path(__file__).parent.parent.parent
 PLACE = ROOT / "docs" / "claims"
@@ -66,6 +67,19 @@ expect:
   - {id: E1, claim: reaches, check: 'goodput.reach[rate: 9Gbps] > 1s', source: section 1}
   - {id: E1, claim: opened, where: {cc: reno}, check: 'goodput.mean <= 2 * mean(goodput.mean over cc)', source: s. 1}
   - {id: E1, claim: per flow, check: 'min(goodput.mean over flow) >= 1Mbps', source: section 1}
+"""
+TWO_BY_TWO = """
+title: Two controls
+topology:
+  dumbbell: {pairs: 2, access: {rate: 20Mbps}, bottleneck: {rate: 10Mbps, queue: 30kB}, rtt: 20ms}
+transport: {cc: reno}
+workload:
+  - {name: bulk, between: pairs, kind: bulk, until: 4s}
+sweep:
+  transport.cc: [reno, cubic]
+  topology.dumbbell.rtt: [10ms, 40ms, 80ms]
+expect:
+CHECKS
 """
 
 
@@ -266,6 +280,40 @@ def test_the_verdict_on_a_claim_is_that_of_its_parts(outcomes: list[str], wanted
     assert Judged(claim, tuple(_part(outcome) for outcome in outcomes)).outcome == wanted
 
 
+def test_fitted_parts_count_if_they_fail_and_parts_beyond_the_paper_never() -> None:
+    claim = _papers().claims[0]
+    holds, fails, open_ = _part("holds"), _part("fails"), _part("undecided")
+    fitted, beyond = {"fitted": "the queue"}, {"beyond": "a queue of later years"}
+    assert Judged(claim, (fails, replace(holds, **fitted))).outcome == "refuted"
+    assert Judged(claim, (holds, replace(fails, **fitted))).outcome == "in part"
+    assert Judged(claim, (holds, replace(fails, **beyond), replace(open_, **fitted))).outcome == "reproduces"
+    assert Judged(claim, (replace(holds, **fitted), replace(holds, **beyond))).outcome == "open"
+    mixed = Judged(claim, (holds, replace(holds, **fitted), replace(fails, **beyond)))
+    assert _verdict(mixed) == "reproduces: 1 of 1 parts hold; beside them 1 fitted and 1 beyond the paper"
+    assert _reasons(mixed) == [
+        "- Refuted, beyond the paper: *t.* The scenario expected it to hold, so that the cause is open.",
+        "",
+    ]
+
+
+def test_a_fitted_part_is_not_shown_among_all_claims() -> None:
+    measured = (replace(_by_chance(), text="jain >= 1", outcome="holds", within_chance=False),)
+    (answer,) = _part("holds").answers
+    shown = replace(_part("holds"), answers=(replace(answer, verdict=replace(answer.verdict, measured=measured)),))
+    claim = replace(_papers().claims[0], shown="t")
+    assert _ours(Judged(claim, (shown,))).startswith("t: holds, 1 against 1")
+    with pytest.raises(ValueError, match="no part 't' that counts"):
+        _ours(Judged(claim, (replace(shown, fitted="the queue"),)))
+
+
+def test_a_reduced_size_does_not_decide_against_cells_of_the_papers_size() -> None:
+    full, quick = _part("undecided"), _part("holds", "quick")
+    (answer,) = full.answers
+    for hint, wanted in (("undecided", "holds"), ("holds", "holds"), ("fails", "undecided")):
+        part = replace(full, answers=(replace(answer, hint=hint), *quick.answers))
+        assert (part.outcome, part.contradicted) == (wanted, wanted == "undecided")
+
+
 def test_the_papers_size_counts_before_a_reduced_one() -> None:
     full, quick = _part("fails"), _part("holds", "quick")
     both = replace(full, answers=(*full.answers, *quick.answers))
@@ -283,16 +331,98 @@ def test_a_smaller_size_does_not_decide_what_chance_leaves_open() -> None:
     assert replace(full, answers=(chance, *quick.answers)).outcome == "undecided"
 
 
-def test_the_page_says_why_a_part_fails_or_chance_leaves_it_undecided() -> None:
+def test_the_page_has_the_note_of_every_part() -> None:
     (answer,) = _part("undecided").answers
     chance = replace(answer, verdict=replace(answer.verdict, measured=(_by_chance(),)))
     parts = [
         replace(_part("fails"), text="one", note="a", expected="fails"),
         replace(_part("undecided"), text="two", note="b", answers=(chance,)),
-        replace(_part("undecided"), text="a cell is missing", note="c"),
+        replace(_part("undecided"), text="a cell is missing", note="c", expected="fails"),
         replace(_part("holds"), text="three", note="d"),
+        replace(_part("holds"), text="four", note="e", fitted="the queue"),
+        replace(_part("holds"), text="five", note=""),
+        replace(_part("fails"), text="six", note=""),
     ]
-    assert _reasons(Judged(_papers().claims[0], tuple(parts))) == ["- Refuted: *one.* a", "- Undecided: *two.* b", ""]
+    assert _reasons(Judged(_papers().claims[0], tuple(parts))) == [
+        "- Refuted: *one.* a",
+        "- Undecided: *two.* b",
+        "- Undecided, and expected to fail: *a cell is missing.* c",
+        "- Holds: *three.* d",
+        "- Fitted: *four.* e",
+        "- Refuted: *six.* The scenario expected it to hold, so that the cause is open.",
+        "",
+    ]
+
+
+def test_a_missing_cell_decides_nothing_that_it_could_change() -> None:
+    checks = {
+        "spread(goodput.mean over rtt) <= 1Mbps": "fails",
+        "spread(goodput.mean over rtt) >= 1Mbps": "holds",
+        "max(goodput.mean over rtt) <= 1Mbps": "fails",
+        "min(goodput.mean over rtt) >= 3Mbps": "fails",
+        "mean(goodput.mean over rtt) <= 1Mbps": "undecided",
+    }
+    text = TWO_BY_TWO.replace(
+        "CHECKS", "\n".join(f"  - {{claim: {check}, check: {check}, where: {{cc: reno}}}}" for check in checks)
+    )
+    scenario = parse(text, "<small>")
+    kept = {
+        cell.id: {"goodput.mean": 5e6 if cell.factors["rtt"] == "10ms" else 2e6}
+        for cell in scenario.cells()
+        if (cell.factors["cc"], cell.factors["rtt"]) != ("reno", "80ms")
+    }
+    for verdict in evaluate_stored(skeleton(scenario), checks_of(scenario, None), kept):
+        assert verdict.outcome == checks[verdict.check], verdict.explanation
+
+
+@pytest.mark.parametrize(
+    ("reno", "cubic", "wanted"),
+    [
+        ((1e6, 4e6, None), (5e6, 5e6, 5e6), "fails"),
+        ((1e6, 1e6, 1e6), (5e6, 8e6, None), "holds"),
+        ((1e6, 1e6, None), (5e6, 8e6, 5e6), "undecided"),
+    ],
+)
+def test_an_order_is_decided_when_the_missing_cells_cannot_change_it(
+    reno: tuple[float | None, ...], cubic: tuple[float | None, ...], wanted: str
+) -> None:
+    check = "argmin(spread(goodput.mean over rtt) over cc) == 'reno'"
+    scenario = parse(TWO_BY_TWO.replace("CHECKS", f'  - {{claim: order, check: "{check}"}}'), "<small>")
+    values = {"reno": reno, "cubic": cubic}
+    kept = {}
+    for cell in scenario.cells():
+        value = values[cell.factors["cc"]][("10ms", "40ms", "80ms").index(cell.factors["rtt"])]
+        if value is not None:
+            kept[cell.id] = {"goodput.mean": value}
+    (verdict,) = evaluate_stored(skeleton(scenario), checks_of(scenario, None), kept)
+    assert verdict.outcome == wanted
+
+
+@pytest.mark.parametrize(
+    ("check", "shown"),
+    [
+        ("goodput.mean / 2Mbps between 90% and 110%", "rtt = 40ms: 2.1 Mbps against 2.2 Mbps"),
+        (
+            "goodput.mean >= 1.9Mbps and goodput.min >= 0.1Mbps",
+            "`goodput.mean >= 1.9Mbps`: cc = reno, rtt = 10ms: 2 Mbps against",
+        ),
+        (
+            "goodput.mean >= 9Mbps or goodput.min >= 1Mbps",
+            "`goodput.min >= 1Mbps`: cc = reno, rtt = 10ms: 1.5 Mbps against 1 Mbps",
+        ),
+    ],
+)
+def test_a_figure_has_the_papers_unit_and_the_comparison_that_decides(check: str, shown: str) -> None:
+    text = TWO_BY_TWO.replace("CHECKS", f'  - {{claim: it, check: "{check}", where: {{cc: reno}}}}')
+    scenario = parse(text.replace("40ms, 80ms", "40ms"), "<small>")
+    values = {"10ms": (2e6, 1.5e6), "40ms": (2.1e6, 1.6e6)}
+    kept = {
+        cell.id: dict(zip(("goodput.mean", "goodput.min"), values[cell.factors["rtt"]], strict=True))
+        for cell in scenario.cells()
+    }
+    (verdict,) = evaluate_stored(skeleton(scenario), checks_of(scenario, None), kept)
+    assert verdict.outcome == "holds", verdict.explanation
+    assert shown in _figures(verdict, 10**10)
 
 
 def _by_chance() -> Measurement:

@@ -65,6 +65,7 @@ def test_no_mapping_takes_unknown_keys_silently() -> None:
 _BEYOND = {
     "bounds-compile",
     "bounds-packets",
+    "claims-fitted-and-beyond",  # one of two keys
     "congestion-controls",
     "distributions",  # ranges and combinations
     "expect",

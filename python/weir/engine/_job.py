@@ -66,7 +66,8 @@ class Expectation(Protocol):
 
     @property
     def basis(self) -> Mapping[str, str]:
-        """What else the scenario says about it: ``id``, ``paper``, ``tolerance``, ``refuted_by``; each if given."""
+        """What else the scenario says about it: ``id``, ``paper``, ``tolerance``, ``refuted_by``, ``fitted``,
+        ``beyond``; each if given."""
 
 
 class Shown(Protocol):

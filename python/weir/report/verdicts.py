@@ -15,7 +15,7 @@ __all__ = ["Comparison", "Headline", "ShownVerdict", "headline", "verdicts"]
 
 
 _MAX_COUNT = 60
-_BASIS = {"tolerance": "tolerance", "refuted_by": "refuted by"}
+_BASIS = {"tolerance": "tolerance", "refuted_by": "refuted by", "fitted": "fitted", "beyond": "beyond the source"}
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,18 @@ def _check_scenario(fields: Fields) -> None:
 def _check_claims(fields: Fields) -> None:
     for claim in fields.objects("expect"):
         claim.text("check")
-        for name in ("claim", "source", "note", "expected", "id", "paper", "tolerance", "refuted_by"):
+        for name in (
+            "claim",
+            "source",
+            "note",
+            "expected",
+            "id",
+            "paper",
+            "tolerance",
+            "refuted_by",
+            "fitted",
+            "beyond",
+        ):
             claim.maybe(claim.text, name)
         where = claim.maybe(claim.object, "where")
         for name, value in where.raw.items() if where is not None else ():

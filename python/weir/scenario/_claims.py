@@ -34,6 +34,8 @@ Version: TypeAlias = Literal["full", "quick", "realtime"]
 Values: TypeAlias = Mapping[str, tuple[str, ...]]
 """Values of the swept factors, by short name."""
 
+_BASIS = ("id", "paper", "tolerance", "refuted_by", "fitted", "beyond")
+
 
 @dataclass(frozen=True)
 class Expectation:
@@ -51,7 +53,8 @@ class Expectation:
     line: int
     expected: str = "holds"
     basis: Mapping[str, str] = field(default_factory=dict)
-    """What else the scenario says about the claim: ``id``, ``paper``, ``tolerance``, ``refuted_by``; each if given."""
+    """What else the scenario says about the claim: ``id``, ``paper``, ``tolerance``, ``refuted_by``, ``fitted``,
+    ``beyond``; each if given."""
     realtime_only: bool = False
     """Whether the version for real time alone decides it."""
 
@@ -130,6 +133,9 @@ def _expectation(
     expected = other.expected or quick.expected or claim.expected
     if expected == "fails" and not note:
         log.error(claim.at("expected"), "a claim that is known to fail needs a `note` that says why")
+    if claim.fitted and claim.beyond:
+        message = "a claim is either `fitted` to a figure of the source or `beyond` the source, not both"
+        log.error(claim.at("beyond"), message)
     line = claim.mark.line
     only = claim.realtime_only
     found = Expectation(_titled(claim), where, check, claim.source, note, line, expected, _basis(claim), only)
@@ -141,7 +147,7 @@ def _titled(claim: Claim) -> str:
 
 
 def _basis(claim: Claim) -> dict[str, str]:
-    given = {"id": claim.id, "paper": claim.paper, "tolerance": claim.tolerance, "refuted_by": claim.refuted_by}
+    given = {name: str(getattr(claim, name)) for name in _BASIS}
     return {name: " ".join(text.split()) for name, text in given.items() if text}
 
 

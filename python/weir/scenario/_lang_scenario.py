@@ -316,6 +316,12 @@ class Claim(Spec):
     paper: str = key(Text(most=500), "What the source reports: its figure, such as `784 Mb/s`.", default="")
     tolerance: str = key(TEXT, "Why the check allows as much as it does, and not more.", default="")
     refuted_by: str = key(TEXT, "The result that would refute the claim.", default="")
+    fitted: str = key(
+        TEXT,
+        "What of the set-up was chosen to give this figure. Agreement then confirms the choice, not the claim.",
+        default="",
+    )
+    beyond: str = key(TEXT, "Why the claim is not the source's, such as a queue that it does not have.", default="")
     where: dict[str, tuple[str, Node]] | None = key(
         MapOf(_WhereValue(), "a swept factor", "[A-Za-z][A-Za-z0-9_.-]*"),
         "The cells that the claim covers: swept factors by short name, and their values. Default: all cells.",

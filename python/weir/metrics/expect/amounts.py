@@ -10,7 +10,7 @@ import numpy as np
 from weir.metrics.bounds import ANY, SHARE, Bounds
 from weir.metrics.expect.source import Context, Source
 from weir.metrics.expect.syntax import LABELS, MEMBERS, Binary, Call, Metric, Negative, Node, Number, Text, walk
-from weir.metrics.expect.values import Amount, UndecidedError, aggregate, arithmetic, fit
+from weir.metrics.expect.values import Amount, Bound, MissingError, UndecidedError, aggregate, arithmetic, fit
 from weir.run.quantity import ONE, Dimension, parse_quantity, same_value
 
 __all__ = ["Amounts", "Point", "picks", "ranked"]
@@ -109,12 +109,36 @@ class Amounts:
         if node.over[0] in MEMBERS:
             assert isinstance(node.parts[0], Metric)
             return self.source.amount(node.parts[0].reference, context, f"{node.function}:{node.over[0]}")
+        if node.function in _ONE_SIDED:
+            return self._one_sided(node, context)
         points, amounts = self.over(node, context)
         if node.function == "rank":
             return _rank(node, points, amounts)
         if node.function in ("slope", "intercept", "r2", "spearman"):
             return _fit(node, points, amounts)
         return aggregate(node.function, amounts)
+
+    def _one_sided(self, node: Call, context: Context) -> Amount:
+        """``min``, ``max`` or ``spread``; a bound if some cells were not executed."""
+        opened = self.source.opened(node, context)
+        found: list[Amount] = []
+        missing: MissingError | None = None
+        for point in self.source.points(opened, node.over):
+            try:
+                found.append(self.amount(node.parts[0], opened.bind(point)))
+            except MissingError as error:
+                missing = error
+        if missing is not None and not found:
+            raise missing
+        whole = aggregate(node.function, found)
+        if missing is None:
+            return whole
+        bound: Bound = _ONE_SIDED[node.function] if whole.bound == "exact" else "unknown"
+        return Amount(whole.value, whole.dimension, bound, whole.bounds)
+
+
+_ONE_SIDED: dict[str, Bound] = {"min": "less", "max": "more", "spread": "more"}
+"""Functions that a further value can change in one direction only, and the bound that they are without it."""
 
 
 def picks(node: Node) -> list[Call]:

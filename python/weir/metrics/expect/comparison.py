@@ -45,6 +45,7 @@ class Comparison:
 
     def measure(self, context: Context, shown: Mapping[str, str]) -> Measurement:
         """Evaluates the comparison at the point that ``context`` fixes; ``shown`` are the factors that label it."""
+        self.source.missing = False
         try:
             repeats, of = self.source.pairs(self.node, context)
             here = context.only(repeats) if repeats else context
@@ -63,7 +64,7 @@ class Comparison:
     def _numeric(self, context: Context, shown: Mapping[str, str], repeats: Sequence[int], missing: str) -> Measurement:
         sides = self._sides(context)
         value_ci, margin_ci = self._intervals(sides, context, repeats)
-        decision = decide(sides, margin_ci, certain=self._is_plain())
+        decision = decide(sides, margin_ci, certain=self._is_plain(), missing=self.source.missing)
         return Measurement(
             text=self.node.text,
             factors=shown,

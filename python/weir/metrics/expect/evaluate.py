@@ -137,13 +137,19 @@ class Judge:
     def verdict(self) -> Verdict:
         """The verdict."""
         self.source.used.clear()
-        outcome: Outcome = "undecided"
+        found = _Truth(value=None)
         if not self.reason:
             try:
-                outcome = _outcome(self._free(self.node, self.context))
+                found = self._free(self.node, self.context)
             except UndecidedError as reason:
                 self.reason = str(reason)
-        ranked = sorted(self.measured, key=lambda m: (m.outcome != outcome, _rank(m)))
+        outcome = found.outcome
+        leads: dict[int, float] = {}
+        for m, lead in found.by:
+            leads[id(m)] = min(lead, leads.get(id(m), lead))
+        ranked = sorted(
+            self.measured, key=lambda m: (id(m) not in leads, m.outcome != outcome, leads.get(id(m), _rank(m)))
+        )
         cells = self.source.used
         warnings = list(self.source.run.notes)
         warnings += [f"cell {cell.id}: {text}" for cell in cells.values() for text in cell.warnings]
@@ -163,6 +169,7 @@ class Judge:
             self.expectation.expected,
             self.level,
             self.expectation.basis,
+            len(leads),
         )
 
     def _explain(self, outcome: Outcome, ranked: list[Measurement]) -> str:
@@ -181,16 +188,16 @@ class Judge:
         """The outcome at the factors that ``context`` fixes, and the comparisons made there."""
         self.known.clear()
         before = len(self.measured)
-        return _outcome(self._truth(self.node, context)), self.measured[before:]
+        return self._truth(self.node, context).outcome, self.measured[before:]
 
-    def _free(self, node: Node, context: Context) -> bool | None:
+    def _free(self, node: Node, context: Context) -> _Truth:
         """Evaluates at each combination of the factors that the check leaves free."""
         free = self.source.free(node, context)
         if not free or isinstance(node, Quantified):
             return self._truth(node, context)
         return _all(self._truth(node, context.bind(point, in_turn=True)) for point in self.source.points(context, free))
 
-    def _truth(self, node: Node, context: Context) -> bool | None:
+    def _truth(self, node: Node, context: Context) -> _Truth:
         match node:
             case Quantified():
                 return self._quantified(node, context)
@@ -198,12 +205,11 @@ class Judge:
                 combine = _all if operator == "and" else _any
                 return combine([self._truth(part, context) for part in parts])
             case Not(part=part):
-                inner = self._truth(part, context)
-                return None if inner is None else not inner
+                return self._truth(part, context).negated()
             case _:
                 return self._leaf(node, context)
 
-    def _quantified(self, node: Quantified, context: Context) -> bool | None:
+    def _quantified(self, node: Quantified, context: Context) -> _Truth:
         points = self._chosen(node.choices, context)
         results = [self._free(node.body, context.bind(point)) for point in points]
         return _all(results) if node.kind == "each" else _any(results)
@@ -221,7 +227,7 @@ class Judge:
             raise UndecidedError(f"no cell of this run has {wanted or ', '.join(names)}")
         return found
 
-    def _leaf(self, node: Node, context: Context) -> bool | None:
+    def _leaf(self, node: Node, context: Context) -> _Truth:
         unbound = self.source.unbound(node)
         shown = {k: v for k, v in context.bound.items() if k in unbound}
         key = (id(node), *sorted(shown.items()))
@@ -230,21 +236,48 @@ class Judge:
             place = self.source.telling(shown)
             measurement = self.known[key] = Comparison(self.source, node, self.level).measure(context, place)
             self.measured.append(measurement)
-        return {"holds": True, "fails": False, "undecided": None}[measurement.outcome]
+        truth = {"holds": True, "fails": False, "undecided": None}[measurement.outcome]
+        return _Truth(truth, ((measurement, _rank(measurement)),))
 
 
-def _outcome(truth: bool | None) -> Outcome:
-    return "undecided" if truth is None else "holds" if truth else "fails"
+@dataclass(frozen=True)
+class _Truth:
+    """Whether a part of a check is true, and the comparisons that make it so."""
+
+    value: bool | None
+    by: tuple[tuple[Measurement, float], ...] = ()
+    """Each with its lead: how far it is from making the part false; negative if it makes it false."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return "undecided" if self.value is None else "holds" if self.value else "fails"
+
+    @property
+    def lead(self) -> float:
+        """That of the weakest comparison."""
+        return min((lead for _, lead in self.by), default=0.0)
+
+    def negated(self) -> _Truth:
+        return _Truth(None if self.value is None else not self.value, tuple((m, -lead) for m, lead in self.by))
 
 
-def _all(results: Iterable[bool | None]) -> bool | None:
+def _all(results: Iterable[_Truth]) -> _Truth:
+    """True if every part is. The false parts make it false; else the open ones leave it open."""
     found = list(results)
-    return False if False in found else None if None in found else True
+    values = {one.value for one in found}
+    value = False if False in values else None if None in values else True
+    return _Truth(value, tuple(pair for one in found if one.value is value for pair in one.by))
 
 
-def _any(results: Iterable[bool | None]) -> bool | None:
+def _any(results: Iterable[_Truth]) -> _Truth:
+    """True if one part is. Of the parts that decide it, the one that is farthest from being false counts."""
     found = list(results)
-    return True if True in found else None if None in found else False
+    values = {one.value for one in found}
+    value = True if True in values else None if None in values else False
+    able = [one for one in found if one.value is value]
+    if value is None:
+        return _Truth(None, tuple(pair for one in able for pair in one.by))
+    return max(able, key=lambda one: one.lead, default=_Truth(value=False))
 
 
 def _rank(m: Measurement) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from weir.metrics.expect.amounts import Amounts, ranked
 from weir.metrics.expect.sides import NO_INTERVAL, Range
 from weir.metrics.expect.source import Context
 from weir.metrics.expect.syntax import LABELS, Call, Compare, Node, OneOf, Text
-from weir.metrics.expect.values import Amount
-from weir.metrics.expect.verdict import Measurement
+from weir.metrics.expect.values import Amount, MissingError
+from weir.metrics.expect.verdict import Measurement, Outcome
 from weir.metrics.results import Floats
 from weir.metrics.statistics import jackknife
 from weir.run.quantity import ONE, same_value
@@ -51,6 +52,9 @@ def judge_label(
         UndecidedError: a word has no value on this run.
     """
     part, wanted, negated = _parts(amounts, node, context)
+    early = _settled_early(amounts, part, wanted, context)
+    if early is not None and not negated:
+        return early.measurement(node, shown, wanted, level)
     found = amounts.word(part, context)
     truth: bool | None = any(same_value(found, option) for option in wanted)
     margin, ends, dimension = math.nan, NO_INTERVAL, ONE
@@ -80,6 +84,69 @@ def judge_label(
         level=level,
         fixed=False,
     )
+
+
+@dataclass(frozen=True)
+class _Early:
+    """A comparison that values which are only bounds settle."""
+
+    found: str
+    margin: float
+    dimension: tuple[int, int]
+
+    def measurement(self, node: Node, shown: Mapping[str, str], wanted: Sequence[str], level: float) -> Measurement:
+        nan = math.nan
+        outcome: Outcome = "holds" if self.margin >= 0 else "fails"
+        note = "at least that: not every cell was executed"
+        return Measurement(
+            text=node.text,
+            factors=shown,
+            outcome=outcome,
+            value=self.found,
+            low=nan,
+            high=nan,
+            threshold=" or ".join(wanted),
+            margin=self.margin,
+            margin_low=nan,
+            margin_high=nan,
+            repeats=1,
+            dimension=self.dimension,
+            note=note,
+            level=level,
+            fixed=False,
+        )
+
+
+def _settled_early(amounts: Amounts, part: Node, wanted: Sequence[str], context: Context) -> _Early | None:
+    """The comparison if cells that were not executed cannot change it; ``None`` if they can, or if none is missing."""
+    if not isinstance(part, Call):
+        return None
+    opened = amounts.source.opened(part, context)
+    sign = 1.0 if part.function == "argmin" else -1.0
+    inside: list[tuple[float, float, str]] = []
+    outside: list[tuple[float, float, str]] = []
+    missing, dimension = False, ONE
+    for point in amounts.source.points(opened, part.over):
+        name = point[part.over[0]]
+        low, high = -math.inf, math.inf
+        try:
+            amount = amounts.amount(part.parts[0], opened.bind(point))
+            dimension = amount.dimension
+            low = amount.value if amount.bound in ("exact", "more") else low
+            high = amount.value if amount.bound in ("exact", "less") else high
+            missing = missing or amount.bound != "exact"
+        except MissingError:
+            missing = True
+        low, high = sorted((sign * low, sign * high))
+        (inside if any(same_value(name, option) for option in wanted) else outside).append((low, high, name))
+    if not missing or not inside or not outside:
+        return None
+    best, other = min(inside, key=lambda one: one[1]), min(outside, key=lambda one: one[1])
+    if best[1] <= min(low for low, _, _ in outside):
+        return _Early(best[2], min(low for low, _, _ in outside) - best[1], dimension)
+    if other[1] < min(low for low, _, _ in inside):
+        return _Early(other[2], other[1] - min(low for low, _, _ in inside), dimension)
+    return None
 
 
 def _ahead(margin: float, ends: Range) -> bool | None:

@@ -121,13 +121,15 @@ def _unknown(margin: Amount) -> Amount:
     return margin if margin.bound == "exact" else Amount(margin.value, margin.dimension, "unknown", margin.bounds)
 
 
-def decide(sides: Sides, margin: Range, *, certain: bool = False) -> Decision:
+def decide(sides: Sides, margin: Range, *, certain: bool = False, missing: bool = False) -> Decision:
     """Decides the outcome from the margin's interval (``nan`` without one).
 
     Accounts for values that are only bounds: a margin that can only grow proves what already holds. ``certain`` means
     that the margin is a mean over repeats of values that all have the same sign, so one nonzero repeat decides: a count
-    that cannot be negative and was positive once is positive on average.
+    that cannot be negative and was positive once is positive on average. ``missing`` means that bounds are those of
+    cells that were not executed.
     """
+    why = "not every cell of it was executed" if missing else "the window ended first"
     value = sides.margin.value
     truth = value > 0 if sides.strict else value >= 0
     if math.isnan(value):
@@ -136,9 +138,11 @@ def decide(sides: Sides, margin: Range, *, certain: bool = False) -> Decision:
         case "exact":
             return _by_interval(sides, margin, truth, certain=certain)
         case "more" if truth:
-            return Decision("holds", note="at least that: the window ended first")
+            return Decision("holds", note=f"at least that: {why}")
         case "less" if not truth:
-            return Decision("fails", note="at least that: the window ended first")
+            return Decision("fails", note=f"at least that: {why}")
+        case _ if missing:
+            return Decision("undecided", note=why)
         case _:
             return Decision("undecided", note="the window ended before the event, so that the value is only a bound")
 

@@ -59,6 +59,8 @@ class Source:
     """Cells whose numbers were used, by id."""
     known: dict[tuple[str, _Key], Scalar | str] = field(default_factory=dict)
     """By cell and metric: the value, or the reason why it is undefined."""
+    missing: bool = False
+    """Whether a value was asked for whose cell was not executed; a comparison resets it."""
     _tied: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
     _implied: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
     _places: dict[_Key, list[Cell]] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from weir.metrics.expect.evaluate import Judge, judges_of, usable
 from weir.metrics.expect.source import Context, Source
 from weir.metrics.expect.syntax import Node
+from weir.metrics.expect.values import Amount, MissingError
 from weir.metrics.expect.verdict import Expectation, Verdict
 from weir.metrics.frame import baseline_finder
 from weir.metrics.measure import Scalar
@@ -25,6 +26,8 @@ __all__ = ["Kept", "KeptSource", "evaluate_stored", "kept_name", "name_of", "nam
 Kept: TypeAlias = float | str | None
 """A value in the unit of its metric; ``None``: undefined; a text: why it could not be computed, or, after ``>``, a
 value that the window cut off, so that the true one is larger."""
+
+_NOT_EXECUTED = "not every cell of it was executed"
 
 
 def record(run: Run, cell: Cell, expectations: Iterable[Expectation | Mapping[str, Any]]) -> dict[str, Kept]:
@@ -111,10 +114,18 @@ class KeptSource(Source):
         super().__init__(run)
         self._kept = kept
 
+    def amount(self, reference: Reference, context: Context, over: str = "") -> Amount:
+        """As of :class:`Source`; a cell without repeats that was not executed is missing."""
+        cells = self._cells(reference, context)
+        if len(cells) == 1 and cells[0].id not in self._kept:
+            self.missing = True
+            raise MissingError(_NOT_EXECUTED)
+        return super().amount(reference, context, over)
+
     def _value(self, cell: Cell, reference: Reference, over: str) -> Scalar | str:
         values = self._kept.get(cell.id)
         if values is None:
-            return "not every cell of it was executed"
+            return _NOT_EXECUTED
         return _scalar(values.get(kept_name(reference, over), f"{reference.text} was not kept"))
 
     def exchange(self, kept: Mapping[str, Mapping[str, Kept]]) -> None:

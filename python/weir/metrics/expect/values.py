@@ -13,7 +13,7 @@ from weir.metrics.bounds import ANY, Bounds, after
 from weir.metrics.statistics import over_time
 from weir.run.quantity import ONE, Dimension
 
-__all__ = ["Amount", "Bound", "UndecidedError", "aggregate", "arithmetic", "fit"]
+__all__ = ["Amount", "Bound", "MissingError", "UndecidedError", "aggregate", "arithmetic", "fit"]
 
 Bound = Literal["exact", "more", "less", "unknown"]
 """The true value is this one; at least this one; at most this one; or unknown, after arithmetic on a bound."""
@@ -21,6 +21,10 @@ Bound = Literal["exact", "more", "less", "unknown"]
 
 class UndecidedError(Exception):
     """A part of a check is undefined on this run; the message says why."""
+
+
+class MissingError(UndecidedError):
+    """The cell of a value was not executed, in a sweep without repeats: its value may be any."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ __all__ = ["Expectation", "Measurement", "Outcome", "Verdict", "percent"]
 
 Outcome = Literal["holds", "fails", "undecided"]
 
-_BASIS = ("id", "paper", "tolerance", "refuted_by")
+_BASIS = ("id", "paper", "tolerance", "refuted_by", "fitted", "beyond")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Expectation:
     expected: Literal["holds", "fails"] = "holds"
     """The known outcome."""
     basis: Mapping[str, str] = field(default_factory=dict)
-    """What else the scenario says about the claim: ``id``, ``paper``, ``tolerance``, ``refuted_by``; each if given."""
+    """What else the scenario says about the claim: ``id``, ``paper``, ``tolerance``, ``refuted_by``, ``fitted``,
+    ``beyond``; each if given."""
 
     @classmethod
     def of(cls, entry: Expectation | Mapping[str, Any]) -> Expectation:
@@ -157,6 +158,8 @@ class Verdict:
     """Confidence level of the intervals."""
     basis: Mapping[str, str] = field(default_factory=dict)
     """As in the expectation."""
+    deciding: int = 0
+    """How many of ``measured``, from the first on, make the claim hold or fail, or leave it open."""
 
     @property
     def settled(self) -> bool:
@@ -185,9 +188,10 @@ class Verdict:
 
     @property
     def decisive(self) -> Measurement | None:
-        """The comparison that settled the claim: of those with the verdict's outcome, the one with the smallest margin.
+        """The comparison that settled the claim: of those that make it hold or fail, the one with the smallest margin.
 
-        If the claim holds, that is the closest one; if it fails, the one farthest from holding.
+        If the claim holds, that is the closest one; if it fails, the one farthest from holding. Of the parts of an
+        ``or``, only the one that is farthest from failing counts at each combination of factors.
         """
         return self.measured[0] if self.measured else None
 

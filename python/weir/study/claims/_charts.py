@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import altair as alt
 import polars as pl
@@ -38,11 +39,15 @@ def state_of(figure: Figure | Table, known: Mapping[Unit, State], method: str) -
     return None
 
 
-def draw(figure: Figure, papers: Papers, state: State) -> str:
-    """The figure as SVG; the same results give the same bytes."""
+def draw(figure: Figure, papers: Papers, state: State, known: Mapping[Unit, State] | None = None) -> str:
+    """The figure as SVG, of ``state`` and of its other scenarios in ``known``; the same results give the same bytes."""
     frames = _frames(figure, state)
+    for name, called in figure.others.items():
+        if (beside := (known or {}).get(replace(state.unit, scenario=name))) is not None:
+            frames += [(factors, frame.with_columns(by=pl.lit(called))) for factors, frame in _frames(figure, beside)]
     table = next((one for one in papers.tables if one.name == figure.options.get("table")), None)
-    drawing = _DRAWN[figure.kind](figure, frames, table)
+    looks = replace(figure, options={**figure.options, "looks": papers.looks})
+    drawing = _DRAWN[figure.kind](looks, frames, table)
     return render_svg(Chart(figure.name, figure.title, "claims", (), figure.caption), drawing)
 
 
@@ -173,6 +178,15 @@ def _stepped(figure: Figure, names: list[str], flows: pl.DataFrame, x: alt.X) ->
     return Drawing(plain_spec(_panels(chart, names)), {"flows": both}, figure.title, columns=_columns(names), span=2)
 
 
+def _scale(names: Sequence[str], channel: str, known: Sequence[str]) -> alt.Scale:
+    """As :func:`category_scale`, but each of the names ``known`` has the same look in every figure."""
+    if not set(names) <= set(known):
+        return category_scale(names, channel)
+    look = theme.categories(known)[channel]
+    looks = dict(zip(look["domain"], look["range"], strict=True))
+    return alt.Scale(domain=list(names), range=[looks[name] for name in names])
+
+
 def _y(title: str) -> alt.Y:
     return alt.Y("value:Q", title=title, scale=alt.Scale(zero=True))
 
@@ -182,11 +196,11 @@ def _columns(names: Sequence[str]) -> int:
     return 2 if len(names) == 4 else min(3, len(names))
 
 
-def _panels(chart: Any, names: Sequence[str]) -> alt.FacetChart:
+def _panels(chart: Any, names: Sequence[str], y: Literal["shared", "independent"] = "shared") -> alt.FacetChart:
     facet: alt.FacetChart = (
         chart.properties(width=100, height=76)
         .facet(alt.Facet("panel:N", title=None, sort=list(names)), columns=_columns(names))
-        .resolve_scale(x="shared", y="shared")
+        .resolve_scale(x="shared", y=y)
     )
     return facet
 
@@ -220,14 +234,22 @@ def _factor(figure: Figure, frames: list[Any], table: Table | None) -> Drawing:
         "source:N", title=None, scale=alt.Scale(domain=sources, range=[[1, 0], [3, 2]]),
         legend=alt.Legend() if table is not None else None,
     )  # fmt: skip
-    colour = alt.Color("by:N", title=None, scale=category_scale(names, "color"), legend=None if many else alt.Legend())
+    colour = alt.Color(
+        "by:N",
+        title=None,
+        scale=_scale(names, "color", figure.options.get("looks", ())),
+        legend=None if many else alt.Legend(),
+    )
     line = base.mark_line().encode(x=x, y=y, color=colour, strokeDash=dash, detail="source:N")
     dots = base.mark_point(filled=False, strokeWidth=0.9, size=16).encode(
         x=x,
         y=y,
         color=colour,
         shape=alt.Shape(
-            "by:N", title=None, scale=category_scale(names, "shape"), legend=None if many else alt.Legend()
+            "by:N",
+            title=None,
+            scale=_scale(names, "shape", figure.options.get("looks", ())),
+            legend=None if many else alt.Legend(),
         ),
     )
     bars = base.mark_rule(strokeWidth=0.7).encode(
@@ -250,7 +272,9 @@ def _distribution(figure: Figure, frames: list[Any], _: Table | None) -> Drawing
         .mark_area(interpolate="step-after", color=theme.ACCENT, opacity=0.8)
         .encode(x=x, y=alt.Y("value:Q", title="Percent of the time"))
     )
-    return Drawing(plain_spec(_panels(chart, names)), {"bins": data}, figure.title, columns=_columns(names), span=2)
+    # One spike must not flatten the other panels.
+    spec = plain_spec(_panels(chart, names, y="independent"))
+    return Drawing(spec, {"bins": data}, figure.title, columns=_columns(names), span=2)
 
 
 def _times(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
@@ -262,7 +286,7 @@ def _times(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
         .encode(
             x=alt.X("value:Q", title="Completion time (s)", scale=alt.Scale(zero=False)),
             y=alt.Y("panel:N", title=None, sort=names),
-            color=alt.Color("panel:N", scale=category_scale(names, "color"), legend=None),
+            color=alt.Color("panel:N", scale=_scale(names, "color", figure.options.get("looks", ())), legend=None),
         )
         .properties(width=200, height=18 * len(names))
     )

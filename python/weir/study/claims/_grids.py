@@ -49,23 +49,41 @@ def draw_isolines(figure: Figure, frames: _Frames, _: Table | None) -> Drawing:
         values = np.full((len(x), len(y)), np.nan)
         for at_x, at_y, value in points.select("x", "y", "value").rows():
             values[x.index(at_x), y.index(at_y)] = value
-        parts.append(isolines(x, y, values, levels).select(pl.lit(panel).alias("panel"), pl.all()))
+        parts.append(_numbered(isolines(x, y, values, levels)).select(pl.lit(panel).alias("panel"), pl.all()))
     data = pl.concat(parts)
     ends = alt.Scale(domain=[0, 1000])
+    base = alt.Chart(named("lines")).encode(
+        x=alt.X("x:Q", title="Rate of flow 1 (Mb/s)", scale=ends, axis=alt.Axis(tickCount=5)),
+        y=alt.Y("y:Q", title="Rate of flow 2 (Mb/s)", scale=ends, axis=alt.Axis(tickCount=5)),
+        color=alt.Color(
+            "level:O", title=figure.options["unit"], scale=alt.Scale(domain=levels, scheme="turbo"), legend=alt.Legend()
+        ),
+    )
+    # A level's number stands on its longest line; a white edge keeps it readable.
+    number = (
+        base.mark_text(fontSize=6.5)
+        .encode(text="number:N", color=alt.value("#333333"))
+        .transform_filter("datum.number != null")
+    )
+    edge = number.mark_text(fontSize=6.5, stroke="white", strokeWidth=2.5)
+    lines = base.mark_line(strokeWidth=1).encode(detail="line:N", order="order:Q")
     lines = (
-        alt.Chart(named("lines"))
-        .mark_line(strokeWidth=1)
-        .encode(
-            x=alt.X("x:Q", title="Rate of flow 1 (Mb/s)", scale=ends, axis=alt.Axis(tickCount=5)),
-            y=alt.Y("y:Q", title="Rate of flow 2 (Mb/s)", scale=ends, axis=alt.Axis(tickCount=5)),
-            color=alt.Color("level:O", title=figure.options["unit"], scale=alt.Scale(scheme="viridis")),
-            detail="line:N",
-            order="order:Q",
-        )
+        alt.layer(lines, edge, number)
         .properties(width=130, height=130)
         .facet(alt.Facet("panel:N", title=None, sort=panels), columns=3)
     )
     return Drawing(plain_spec(lines), {"lines": data}, figure.title, columns=min(3, len(panels)), span=2)
+
+
+def _numbered(lines: pl.DataFrame) -> pl.DataFrame:
+    """The lines with a column ``number``: the level at one point of its longest line, which differs between levels."""
+    places = {}
+    for turn, ((level,), part) in enumerate(lines.group_by("level", maintain_order=True)):
+        (line, points), *_ = sorted(part["line"].value_counts().rows(), key=lambda row: (-row[1], row[0]))
+        places[line] = (round((points - 1) * (0.35 + 0.15 * (turn % 3))), f"{level:g}")
+    texts = {(line, order): text for line, (order, text) in places.items()}
+    numbers = [texts.get(row) for row in lines.select("line", "order").rows()]
+    return lines.with_columns(pl.Series("number", numbers, dtype=pl.String))
 
 
 def read_sequence(figure: Figure, _: State, result: Result) -> pl.DataFrame | None:

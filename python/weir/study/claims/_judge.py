@@ -33,6 +33,8 @@ class Answer:
     """Number of cells of the sweep that were executed, and that there are."""
     old: bool
     """Whether some of its cells were executed with an earlier set-up."""
+    hint: str = "undecided"
+    """What the cells that were executed say of the check, as if the sweep had no others."""
 
     @property
     def decided(self) -> bool:
@@ -62,17 +64,36 @@ class Part:
     """The one at the papers' size first, then reduced ones."""
     realtime_only: bool = False
     """Whether the version for real time decides it: it is about what only real machines have."""
+    fitted: str = ""
+    """What of the set-up was chosen to give this figure; empty if nothing was."""
+    beyond: str = ""
+    """Why the paper does not claim it; empty if it does."""
 
     @property
     def answer(self) -> Answer | None:
         """The answer that counts: the first that decides, at the papers' size or at the reduced one.
 
-        If chance alone leaves a size open, a smaller one does not decide either. Versions for real time are too small
-        to decide: they compare the methods. Only what no other version has is decided by them.
+        If chance alone leaves a size open, a smaller one does not decide either; nor does it if the cells of the larger
+        size that were executed say the contrary. Versions for real time are too small to decide: they compare the
+        methods. Only what no other version has is decided by them.
         """
         deciding = ("realtime",) if self.realtime_only else _DECIDING
-        able = (a for a in self.answers if a.unit.version in deciding and (a.decided or a.verdict.within_chance))
-        return next(able, None)
+        hints: set[str] = set()
+        for one in (a for a in self.answers if a.unit.version in deciding):
+            if one.decided or one.verdict.within_chance:
+                return None if hints - {one.verdict.outcome} else one
+            hints |= {one.hint} - {"undecided"}
+        return None
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether a reduced size decides it, and the executed cells of the papers' size say the contrary."""
+        return self.answer is None and any(a.decided and a.unit.version in _DECIDING for a in self.answers)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts for the claim: a part beyond the paper never does, a fitted one only if it fails."""
+        return not self.beyond and (not self.fitted or self.outcome == "fails")
 
     @property
     def outcome(self) -> str:
@@ -88,10 +109,15 @@ class Judged:
     parts: tuple[Part, ...]
 
     @property
+    def counted(self) -> tuple[Part, ...]:
+        """The parts that count."""
+        return tuple(part for part in self.parts if part.counts)
+
+    @property
     def outcome(self) -> Outcome:
-        """The verdict: open if fewer parts are decided than not, else that of the decided parts."""
-        outcomes = {part.outcome for part in self.parts} - {"undecided"}
-        if not outcomes or 2 * self.count("undecided") > len(self.parts):
+        """Of the parts that count: open if fewer are decided than not, else the verdict of those that are decided."""
+        outcomes = {part.outcome for part in self.counted} - {"undecided"}
+        if not outcomes or 2 * self.count("undecided") > len(self.counted):
             return "open"
         if len(outcomes) > 1:
             return "in part"
@@ -99,12 +125,12 @@ class Judged:
 
     @property
     def reduced(self) -> bool:
-        """Whether a part is decided at a reduced size only."""
-        return any(part.answer is not None and part.answer.unit.version != "full" for part in self.parts)
+        """Whether a part that counts is decided at a reduced size only."""
+        return any(part.answer is not None and part.answer.unit.version != "full" for part in self.counted)
 
     def count(self, outcome: str) -> int:
-        """Number of parts with this outcome."""
-        return sum(part.outcome == outcome for part in self.parts)
+        """Number of parts that count and have this outcome."""
+        return sum(part.outcome == outcome for part in self.counted)
 
 
 @dataclass
@@ -145,6 +171,17 @@ class State:
             for cell in bare.cells
         ]
         run = Run(bare.path, cells, bare.manifest, ())
+        return self._judged(run)
+
+    def hints(self) -> list[str]:
+        """The outcomes of the scenario's claims if it had no cells but those that were executed."""
+        if len(self.used) == len(self.scenario.cells()):
+            return ["undecided" for _ in self.scenario.expect]
+        bare = skeleton(self.scenario)
+        run = Run(bare.path, [cell for cell in bare.cells if cell.id in self.used], bare.manifest, ())
+        return [verdict.outcome for verdict in self._judged(run)]
+
+    def _judged(self, run: Run) -> list[Verdict]:
         checks = [Expectation(e.check, e.claim, e.source, e.where, e.note) for e in self.scenario.expect]
         return evaluate_stored(run, checks, {name: r.values for name, r in self.used.items()})
 
@@ -178,9 +215,10 @@ def judge(papers: Papers, scenarios: Mapping[str, Scenario], known: Mapping[Unit
     return found
 
 
-def _by_claim(state: State) -> dict[tuple[str, str], Verdict]:
-    pairs = zip(state.scenario.expect, state.verdicts(), strict=True)
-    return {(expectation.claim, expectation.source): verdict for expectation, verdict in pairs}
+def _by_claim(state: State) -> dict[tuple[str, str], tuple[Verdict, str]]:
+    """Verdict and hint of each claim, by its text and source."""
+    said = zip(state.scenario.expect, state.verdicts(), state.hints(), strict=True)
+    return {(expectation.claim, expectation.source): (verdict, hint) for expectation, verdict, hint in said}
 
 
 def _parts(
@@ -188,7 +226,7 @@ def _parts(
     name: str,
     scenario: Scenario,
     known: Mapping[Unit, State],
-    verdicts: Mapping[Unit, Mapping[tuple[str, str], Verdict]],
+    verdicts: Mapping[Unit, Mapping[tuple[str, str], tuple[Verdict, str]]],
 ) -> list[Part]:
     found = []
     for one in expected_of(scenario):
@@ -196,7 +234,7 @@ def _parts(
             continue
         key = (one.claim, one.source)
         answers = [
-            _answer(known[unit], said[key]) for unit, said in verdicts.items() if unit.scenario == name and key in said
+            _answer(known[unit], *said[key]) for unit, said in verdicts.items() if unit.scenario == name and key in said
         ]
         text = one.claim.removeprefix(f"{claim.id}: ")
         basis = one.basis
@@ -213,6 +251,8 @@ def _parts(
                 _capacity(scenario),
                 tuple(answers),
                 one.realtime_only,
+                basis.get("fitted", ""),
+                basis.get("beyond", ""),
             )
         )
     return found
@@ -229,9 +269,9 @@ def _capacity(scenario: Scenario) -> int:
     return max(int(link["rate_bps"]) for link in scenario.cells()[0].plan()["links"])
 
 
-def _answer(state: State, verdict: Verdict) -> Answer:
+def _answer(state: State, verdict: Verdict, hint: str) -> Answer:
     old = bool(state.old & set(verdict.cells))
-    return Answer(state.unit, verdict, len(state.used), len(state.scenario.cells()), old)
+    return Answer(state.unit, verdict, len(state.used), len(state.scenario.cells()), old, hint)
 
 
 def kept_cells(state: State, where: Mapping[str, Sequence[str]]) -> list[tuple[str, Result]]:

@@ -33,7 +33,7 @@ def read_messages(figure: Figure, _: State, result: Result) -> pl.DataFrame | No
 
 
 def draw_messages(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
-    """A point for each message; colours and shapes for the values of ``by``."""
+    """A point for each message; a panel for each value of ``by``, because points of two cover each other."""
     data = pl.concat([frame.with_columns(by=pl.lit(factors[figure.options["by"]])) for factors, frame in frames])
     names = list(dict.fromkeys(data["by"]))
     chart = (
@@ -42,9 +42,9 @@ def draw_messages(figure: Figure, frames: list[Any], _: Table | None) -> Drawing
         .encode(
             x=alt.X("x:Q", title="Time of the ping-pong (s)", axis=alt.Axis(tickCount=5)),
             y=alt.Y("value:Q", title="Goodput of a message (Mb/s)", axis=alt.Axis(tickCount=5)),
-            color=alt.Color("by:N", title=None, scale=category_scale(names, "color")),
-            shape=alt.Shape("by:N", title=None, scale=category_scale(names, "shape")),
+            color=alt.Color("by:N", scale=category_scale(names, "color"), legend=None),
         )
-        .properties(width=200, height=130)
+        .properties(width=110, height=90)
+        .facet(alt.Facet("by:N", title=None, sort=names), columns=3)
     )
-    return Drawing(plain_spec(chart), {"messages": data}, figure.title, span=2)
+    return Drawing(plain_spec(chart), {"messages": data}, figure.title, columns=min(3, len(names)), span=2)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from weir._duration import clock_text
-from weir.metrics.expect import Verdict
+from weir.metrics.expect import Measurement, Verdict
+from weir.metrics.expect.parser import parse_check
+from weir.metrics.expect.syntax import Between, Binary, Compare, Logic, Number, Quantified, Within, walk
 from weir.scenario import Scenario
 from weir.study.claims._charts import draw, state_of
 from weir.study.claims._judge import Answer, Judged, Part, State, judge, kept_cells, states
@@ -24,12 +26,22 @@ _HEAD = """# The papers' claims
 
 weir is to reproduce {number} claims of five publications. This page says of each whether it does.
 
-**{tally}.** A claim has one or more parts, each a check of a scenario ([the language](checks.md)). It reproduces *in
-part* if some parts hold and others do not; it is open if more parts are undecided than decided. A part is judged at the
-papers' size if its cells were executed at that size, and else at the reduced size of the scenario's quick version,
-which the table says. The column *weir* shows one part, the one that says most of the claim; the verdict counts all of
-them, and the claim's page has them. Every check can fail: a test varies the numbers that go into it, within what the
-links of its scenario carry, until it does.
+**{tally}.** {open_too}
+
+A claim has one or more parts, each a check of a scenario ([the language](checks.md)). It is *open* if more parts are
+undecided than decided, or if none is decided. Else it *reproduces* if no part fails, is *refuted* if no part holds, and
+reproduces *in part* if some parts hold and others fail; the verdict says how many parts are open.
+
+Two kinds of parts do not count. A part is *fitted* if the set-up was chosen to give its figure: if it holds, that
+confirms the choice, not the claim; it counts only if it fails. A part is *beyond the paper* if the paper does not claim
+it.
+
+A part is judged at the papers' size if its cells were executed at that size, and else at the reduced size of the
+scenario's quick version, which the table says. If some cells were executed at the papers' size and contradict the
+reduced size, the part is undecided.
+
+The column *weir* shows one part that counts, the one that says most of the claim; the claim's page has all of them.
+Every check can fail: a test searches for possible values that make it fail.
 """
 _HOW = """## Where the results come from
 
@@ -43,11 +55,14 @@ machine is not stored (`--force` stores it).
 | scenario | version | method | cells | wall time of a cell | all | executed | with commit |
 |---|---|---|--:|--:|--:|---|---|"""
 _READING = """[All papers](../claims.md). Intervals are at 95 %, over the repeats of a scenario; one repeat has none. *A
-against B* is our figure against the threshold of the check: where it is closest if the part holds, and farthest if it
-fails.
+against B* is our figure against the threshold of the check. Of all cells we print the one nearest to the threshold, or,
+if the part fails, the one that misses it most; of the alternatives of an *or*, the one that decides. If a check makes
+several comparisons, the one that is printed stands before its figures.
 Goodputs that a scenario judges as shares of the bottleneck are printed in Mb/s of the papers' bottleneck, also those of
 smaller versions. Versions for real time compare methods; they decide nothing."""
 _SHARES = "efficiency.capacity"
+_BOTH = 2
+"""Comparisons of a check that are printed together; of more, the closest alone."""
 _SIZES = {"full": "the papers' size", "quick": "reduced size", "realtime": "version for real time"}
 
 
@@ -76,14 +91,14 @@ class Pages:
         for figure in self.papers.figures:
             state = state_of(figure, self.known, self.method)
             if state is not None:
-                found[f"{figure.name}.svg"] = draw(figure, self.papers, state)
+                found[f"{figure.name}.svg"] = draw(figure, self.papers, state, self.known)
         return found
 
     def index(self) -> str:
         """The table of all claims."""
         count = Counter[str](one.outcome for one in self.judged)
         tally = ", ".join(f"{count[word]} {text}" for word, text in _TALLY.items())
-        lines = [_NOTE + _HEAD.format(number=len(self.judged), tally=tally)]
+        lines = [_NOTE + _HEAD.format(number=len(self.judged), tally=tally, open_too=_open_too(self.judged))]
         for letter, title in self.papers.titles.items():
             page = f" ([page](claims/{letter}.md))" if letter in self.with_pages else ""
             lines += [
@@ -187,7 +202,7 @@ class Pages:
     def _part(self, part: Part, columns: Sequence[tuple[str, str]]) -> str:
         by = {(a.unit.method, a.unit.version): a for a in part.answers}
         texts = [f"{part.text} ({part.source}; `{part.scenario}`).{_basis(part)}"]
-        texts += [_said(by.get(pair), part.capacity_bps) for pair in columns]
+        texts += [_said(by.get(pair), part) for pair in columns]
         return "| " + " | ".join(_cell(text) for text in texts) + " |"
 
     def _pictures(self, claim: Claim, shown: set[str]) -> list[str]:
@@ -237,7 +252,13 @@ class Pages:
 
 def _basis(part: Part) -> str:
     """The paper's figure, the tolerance and what would refute the part, as far as the scenario says so."""
-    named = {"Paper": part.paper, "Tolerance": part.tolerance, "Refuted by": part.refuted_by}
+    named = {
+        "Paper": part.paper,
+        "Tolerance": part.tolerance,
+        "Refuted by": part.refuted_by,
+        "Fitted": part.fitted,
+        "Beyond the paper": part.beyond,
+    }
     return "".join(f" *{name}*: {text.removesuffix('.')}." for name, text in named.items() if text)
 
 
@@ -257,19 +278,36 @@ def _column(pair: tuple[str, str]) -> str:
     return f"`{method}`, {_SIZES[version]}"
 
 
-def _said(answer: Answer | None, capacity_bps: int) -> str:
+def _said(answer: Answer | None, part: Part) -> str:
     if answer is None:
         return "not judged"
     verdict = answer.verdict
     word = {"holds": "holds", "fails": "**fails**", "undecided": "undecided"}[verdict.outcome]
-    text = verdict.explanation if not verdict.measured else _figure(verdict, capacity_bps)
+    if part.fitted and verdict.outcome == "holds":
+        word = "fitted"
+    text = verdict.explanation if not verdict.measured else _figures(verdict, part.capacity_bps)
     old = " (earlier set-up)" if answer.old else ""
+    if part.contradicted and verdict.outcome == "undecided" and answer.hint != "undecided":
+        text += f"; on the executed cells alone it {answer.hint}, against the reduced size"
     return f"{word}{old}: {text.removeprefix('Undecided: ')}"
 
 
-def _figure(verdict: Verdict, capacity_bps: int) -> str:
-    """The deciding comparison; shares of the bottleneck's rate are printed in Mb/s of the papers' bottleneck."""
-    m = verdict.measured[0]
+def _figures(verdict: Verdict, capacity_bps: int) -> str:
+    """The deciding comparison; of two that must both hold, both; with its text, if the check has several."""
+    texts = list(dict.fromkeys(m.text for m in verdict.measured[: verdict.deciding or 1]))
+    first = [next(m for m in verdict.measured if m.text == text) for text in texts]
+    if len({m.text for m in verdict.measured}) == 1:
+        return _figure(verdict, first[0], capacity_bps)
+    either = any(isinstance(part, Logic) and part.operator == "or" for part in walk(parse_check(verdict.check)))
+    shown = first if len(first) <= _BOTH and not either else first[:1]
+    return "; ".join(f"`{m.text}`: {_figure(verdict, m, capacity_bps)}" for m in shown)
+
+
+def _figure(verdict: Verdict, m: Measurement, capacity_bps: int) -> str:
+    """A comparison. Shares of the bottleneck's rate are printed in Mb/s of the papers' bottleneck."""
+    if isinstance(m.value, str) and isinstance(m.threshold, str) and m.against and m.outcome == "fails":
+        m = replace(m, value=f"{m.value}, not {m.threshold}", threshold="")
+    m = _in_units(m)
     if _SHARES not in verdict.check or isinstance(m.value, str) or isinstance(m.threshold, str):
         return str(m)
     if math.isnan(m.value):
@@ -284,33 +322,62 @@ def _figure(verdict: Verdict, capacity_bps: int) -> str:
     return text
 
 
+def _in_units(m: Measurement) -> Measurement:
+    """Of a check such as ``goodput / 6400Mbps between 99% and 101%``: the goodput itself."""
+    node = parse_check(m.text)
+    while isinstance(node, Quantified):
+        node = node.body
+    side = node.part if isinstance(node, Between) else node.left if isinstance(node, Compare | Within) else node
+    if not isinstance(side, Binary) or side.operator != "/" or not isinstance(by := side.right, Number):
+        return m
+    if isinstance(m.value, str) or isinstance(m.threshold, str) or not any(by.dimension):
+        return m
+    scaled = {
+        name: getattr(m, name) * by.value
+        for name in ("value", "low", "high", "threshold", "margin", "margin_low", "margin_high", "tolerance")
+    }
+    return replace(m, **scaled, dimension=by.dimension, percent=False)
+
+
 def _digits(value: float) -> str:
     """Four digits, without an exponent for large numbers."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _ours(one: Judged) -> str:
-    """The part that the claim names, else the first that is decided, else the first with a figure."""
+    """Of the parts that count: the one that the claim names, else the first that is decided or has a figure."""
     named = one.claim.shown
-    if named and named not in {part.text for part in one.parts}:
-        raise ValueError(f"claims.toml: {one.claim.id} has no part {named!r}")
-    order = sorted(one.parts, key=lambda part: (part.text != named, part.outcome == "undecided"))
+    if named and named not in {part.text for part in one.parts if not part.fitted and not part.beyond}:
+        raise ValueError(f"claims.toml: {one.claim.id} has no part {named!r} that counts")
+    order = sorted(one.counted, key=lambda part: (part.text != named, part.outcome == "undecided"))
     for part in order:
         if (answer := part.answer) is not None and answer.verdict.decisive is not None:
-            return f"{part.text}: {answer.verdict.outcome}, {_figure(answer.verdict, part.capacity_bps)}"
+            return f"{part.text}: {answer.verdict.outcome}, {_figures(answer.verdict, part.capacity_bps)}"
     return ""
 
 
+def _open_too(judged: Sequence[Judged]) -> str:
+    """Which claims reproduce although parts of them are open."""
+    names = [one.claim.id for one in judged if one.outcome == "reproduces" and one.count("undecided")]
+    if not names:
+        return "Of the claims that reproduce, no part is open."
+    return f"Of {', '.join(names)}, which reproduce{'s' if len(names) == 1 else ''}, some parts are open."
+
+
 def _verdict(one: Judged) -> str:
+    beside = _beside(one)
     if one.outcome == "open":
-        decided = len(one.parts) - one.count("undecided")
-        why = f"{decided} of {len(one.parts)} parts are decided" if decided else "its cells have not been executed"
-        return f"open: {one.claim.open or why}"
+        decided = len(one.counted) - one.count("undecided")
+        why = f"{decided} of {len(one.counted)} parts are decided" if decided else "no part that counts is decided"
+        if not one.parts or all(part.answer is None and not part.contradicted for part in one.parts):
+            why = "its cells have not been executed"
+        return f"open: {one.claim.open or why}{beside}"
     text: str = one.outcome
-    holds, all_parts, undecided = one.count("holds"), len(one.parts), one.count("undecided")
-    if one.outcome == "in part" or undecided:
+    holds, all_parts, undecided = one.count("holds"), len(one.counted), one.count("undecided")
+    if one.outcome == "in part" or undecided or beside:
         text += f": {holds} of {all_parts} parts hold"
         text += f", {undecided} open" if undecided else ""
+        text += beside
     if one.reduced:
         text += "; reduced size" if _all_reduced(one) else "; partly at reduced size"
     if one.claim.assumes:
@@ -320,28 +387,40 @@ def _verdict(one: Judged) -> str:
     return text
 
 
+def _beside(one: Judged) -> str:
+    """The parts that do not count."""
+    fitted = sum(bool(part.fitted) and not part.counts for part in one.parts)
+    beyond = sum(bool(part.beyond) for part in one.parts)
+    text = f"; beside them {fitted} fitted" if fitted else ""
+    if beyond:
+        text += f"{' and' if fitted else '; beside them'} {beyond} beyond the paper"
+    return text
+
+
 def _all_reduced(one: Judged) -> bool:
-    return all(part.answer is None or part.answer.unit.version != "full" for part in one.parts)
+    return all(part.answer is None or part.answer.unit.version != "full" for part in one.counted)
+
+
+_SAID = {"holds": "Holds", "fails": "Refuted", "undecided": "Undecided"}
 
 
 def _reasons(one: Judged) -> list[str]:
-    """Why parts fail, or why chance leaves them undecided, in the words of the scenarios' notes."""
+    """The notes of the scenarios: why parts fail or are undecided, and what limits those that hold."""
     lines = []
     for part in one.parts:
         note = " ".join(part.note.split())
-        if note and part.outcome == "undecided" and _by_chance(part):
-            lines.append(f"- Undecided: *{part.text}.* {note}")
-        if part.outcome == "fails":
-            if part.expected == "holds":
-                note = f"The scenario expected it to hold, so that the cause is open. Its note: {note or 'none'}"
-            lines.append(f"- Refuted: *{part.text}.* {note}")
+        if part.outcome == "fails" and part.expected == "holds":
+            note = f"The scenario expected it to hold, so that the cause is open. {note}".rstrip()
+        word = _SAID[part.outcome]
+        if part.outcome == "undecided" and part.expected == "fails" and note:
+            word = "Undecided, and expected to fail"
+        if part.outcome == "holds" and part.expected == "fails" and note:
+            word = "Holds, although the scenario expected it to fail"
+        word = "Fitted" if part.fitted and part.outcome == "holds" else word
+        word += ", beyond the paper" if part.beyond else ""
+        if note or part.outcome == "fails":
+            lines.append(f"- {word}: *{part.text}.* {note}".rstrip())
     return [*lines, ""] if lines else []
-
-
-def _by_chance(part: Part) -> bool:
-    """Whether all cells were executed, and their repeats differ too much to decide it."""
-    answer = part.answer
-    return answer is not None and any(one.within_chance for one in answer.verdict.measured)
 
 
 def _seconds(seconds: float) -> str:

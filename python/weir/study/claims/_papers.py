@@ -74,6 +74,8 @@ class Figure:
     """The versions of the scenario to draw, the first that has results."""
     method: str = ""
     """The method whose results to draw; empty: the first of ``versions``."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Other scenarios whose values of the same version are drawn beside, and their names in the figure."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -118,6 +120,8 @@ class Papers:
     tables: tuple[Table, ...]
     left_out: Mapping[str, Mapping[str, str]]
     """By paper: figures that are not redrawn, and why."""
+    looks: tuple[str, ...] = ()
+    """Names that have the same colour and symbol in every figure: the congestion controls."""
 
     def of(self, paper: str) -> list[Claim]:
         """The claims of a paper, in its order."""
@@ -140,6 +144,7 @@ def read_papers(file: Path) -> Papers:
             recorded={entry["scenario"]: _recorded(entry) for entry in raw["records"]},
             figures=tuple(_figure(entry) for entry in raw["figures"]),
             tables=tuple(_tupled(Table, entry) for entry in raw["tables"]),
+            looks=tuple(raw.get("looks", ())),
             left_out={key: value.get("left_out", {}) for key, value in raw["papers"].items()},
         )
     except OSError as error:
@@ -154,7 +159,7 @@ def _recorded(entry: Mapping[str, Any]) -> Recorded:
 
 
 def _figure(entry: Mapping[str, Any]) -> Figure:
-    known = {"name", "paper", "title", "kind", "scenario", "claims", "caption", "versions", "method"}
+    known = {"name", "paper", "title", "kind", "scenario", "claims", "caption", "versions", "method", "others"}
     own = {key: value for key, value in entry.items() if key in known}
     figure: Figure = _tupled(Figure, {**own, "options": {k: v for k, v in entry.items() if k not in known}})
     return figure
