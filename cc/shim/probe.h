@@ -35,7 +35,7 @@ struct weir_probes {
 #define WEIR_PROBE(sk, name, value)                                                                            \
 	do {                                                                                                   \
 		_Static_assert(sizeof("" name) > 1 && sizeof("" name) <= WEIR_PROBE_NAME_MAX + 1,              \
-			       "WEIR_PROBE(sk, '" name "', ...): a name has 1 to 12 characters");            \
+			       "WEIR_PROBE(sk, '" name "', ...): a name has 1 to 12 characters");              \
 		if (weir_probed(sk))                                                                           \
 			weir_probe_show(sk, WEIR_PROBE_WORD(name, 0), WEIR_PROBE_WORD(name, 8), (s64)(value)); \
 	} while (0)

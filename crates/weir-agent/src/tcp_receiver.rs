@@ -14,9 +14,7 @@ use crate::open;
 use crate::session::token;
 use crate::window::{WindowKeeper, WindowPlan};
 
-/// Most bytes that one system call reads. A socket acknowledges nothing while it is being read, and in a kernel in virtual
-/// time the megabyte that may wait takes 200 us, which acknowledgements would spend in a queue. Reading 64 kB takes as long as
-/// sending a packet at 1 Gb/s.
+/// Most bytes that one system call reads. A socket acknowledges nothing while it is being read, and some megabytes may wait.
 const PIECE_BYTES: usize = 1 << 16;
 
 /// The receiving end of a TCP flow.

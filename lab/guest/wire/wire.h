@@ -310,8 +310,8 @@ static inline u32 wire_bytes(const struct link *link, const struct sk_buff *skb)
 }
 
 /*
- * The end of a transmission that begins at `now` or after those before. It takes a whole number of nanoseconds seldom: the
- * n-th end of a busy period is the exact time rounded up, as in crates/weir-elements (transmitter.rs).
+ * The end of a transmission that begins at `now` or after those before. It takes a whole number of nanoseconds seldom:
+ * the n-th end of a busy period is the exact time rounded up, as in crates/weir-elements (transmitter.rs).
  */
 static inline u64 end_of_transmission(struct link *link, u32 wire, u64 now)
 {
