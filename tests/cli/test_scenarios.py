@@ -122,7 +122,7 @@ measure: {links: 100ms}
 sweep:
   topology.dumbbell.bottleneck.queue:
     fifo: 1bdp
-    drr: {drr: {classes: {gold: {dscp: af11, quantum: 3kB, queue: 1bdp}, rest: {quantum: 3kB, queue: 1bdp}}}}
+    drr: {drr: {classes: {gold: {flows: "flows[0]", quantum: 3kB, queue: 1bdp}, rest: {quantum: 3kB, queue: 1bdp}}}}
 """
 
 
@@ -133,7 +133,7 @@ def test_show_leaves_out_what_some_cells_do_not_have(weir: Weir, here: Path) -> 
     assert ran.code == 0, ran
     values = dict(re.findall(r"^(fifo|drr) +(\S+)", ran.out, re.MULTILINE))
     assert values["fifo"] == "-"
-    assert float(values["drr"]) > 0.5
+    assert float(values["drr"]) > 0.4
     assert weir("show", "runs/two", "-m", "class.share[class: none]").code == 2
 
 
