@@ -189,6 +189,47 @@ impl FifoLink {
         }
     }
 
+    /// Sends the first of some packets, as far as they have one size, at the times in `times`, which become those of their
+    /// departures, and returns their number. All of them surely have room. `bytes` is the size of the first one on the wire.
+    ///
+    /// What waits matters to later packets only: it is found at the end, from the departures.
+    #[inline]
+    pub fn send_run<T>(
+        &mut self,
+        bytes: u32,
+        packets: &mut [T],
+        mut parts: impl FnMut(&mut T) -> (&mut Time, u32),
+    ) -> usize {
+        let before = self.transmitter.busy_until();
+        let mut sender = self.transmitter.of_size(bytes);
+        let (mut sent, mut last) = (0, Time::ZERO);
+        for packet in packets.iter_mut() {
+            let (at, size) = parts(packet);
+            if size != bytes {
+                break;
+            }
+            last = *at;
+            *at = sender.transmit(last);
+            sent += 1;
+        }
+        self.transmitter.resume(sender);
+        self.waiting.advance(last, |_, _| {});
+        // A packet waits at that instant if the one before it departs later.
+        let mut first = sent;
+        while first > 0 {
+            let start = if first > 1 { *parts(&mut packets[first - 2]).0 } else { before };
+            if start <= last {
+                break;
+            }
+            first -= 1;
+        }
+        for waits in first..sent {
+            let start = if waits > 0 { *parts(&mut packets[waits - 1]).0 } else { before };
+            self.waiting.push(start, bytes);
+        }
+        sent
+    }
+
     /// Whether `packets` more packets of `bytes` each surely have room.
     #[inline]
     pub fn has_room_for(&self, packets: u64, bytes: u32) -> bool {

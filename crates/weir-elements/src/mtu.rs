@@ -30,6 +30,11 @@ impl Mtu {
         Mtu { max_bytes }
     }
 
+    /// The largest IP packet, bytes.
+    pub fn bytes(&self) -> u32 {
+        self.max_bytes
+    }
+
     /// Whether a packet of `ip_bytes` passes.
     #[inline]
     pub fn fits_bytes(&self, ip_bytes: u32) -> bool {

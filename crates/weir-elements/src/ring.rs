@@ -128,6 +128,16 @@ impl<T: Copy + Default> Ring<T> {
         (&self.slots[start..start + first], &self.slots[..len - first])
     }
 
+    /// The newest `records` records in two parts, the older ones first.
+    #[inline]
+    pub fn newest_mut(&mut self, records: usize) -> (&mut [T], &mut [T]) {
+        debug_assert!(records <= self.len(), "records that are not there");
+        let start = self.tail.wrapping_sub(records) & self.slots.len().wrapping_sub(1);
+        let first = records.min(self.slots.len() - start);
+        let (begin, end) = self.slots.split_at_mut(start);
+        (&mut end[..first], &mut begin[..records - first])
+    }
+
     /// The records, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let (older, newer) = self.parts();

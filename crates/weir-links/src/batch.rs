@@ -153,10 +153,30 @@ impl<P: Record> Link<P> {
         }
     }
 
+    /// Passes packets which [surely pass](Link::surely_passes), as [`pass`](Link::pass).
+    #[inline]
+    pub fn pass_surely(&mut self, mut packets: &mut [(Time, P)]) {
+        let overhead = self.overhead;
+        let (Discipline::Analytic(fifo), DelayStage::Fixed(delay), None) =
+            (&mut self.discipline, &self.delay, &self.stats.0)
+        else {
+            let passed = self.pass_simply(packets);
+            assert!(passed == packets.len(), "packets surely pass");
+            return;
+        };
+        while let Some((_, packet)) = packets.first() {
+            let wire = packet.ip_bytes() + overhead;
+            let sent = fifo.send_run(wire, packets, |(at, packet)| (at, packet.ip_bytes() + overhead));
+            let (passed, others) = std::mem::take(&mut packets).split_at_mut(sent);
+            passed.iter_mut().for_each(|(at, _)| *at += *delay);
+            packets = others;
+        }
+    }
+
     /// Passes packets to which nothing but queueing and a fixed delay happens, as [`pass`](Link::pass), and returns their
     /// number. On the next one [`enter_any`](Link::enter_any) decides.
     #[inline]
-    fn pass_simply(&mut self, packets: &mut [(Time, P)]) -> usize {
+    pub(crate) fn pass_simply(&mut self, packets: &mut [(Time, P)]) -> usize {
         let (mtu, overhead) = (self.mtu, self.overhead);
         let Discipline::Analytic(fifo) = &mut self.discipline else { return 0 };
         let DelayStage::Fixed(delay) = self.delay else { return 0 };
@@ -226,40 +246,10 @@ fn pass_run<P: Record>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
 
-    /// A packet of a connection that can carry ECN.
-    #[derive(Clone, Copy, Debug, Default, PartialEq)]
-    struct Numbered {
-        number: usize,
-        bytes: u32,
-        marked: bool,
-    }
-
-    impl weir_elements::Packet for Numbered {
-        fn ip_bytes(&self) -> u32 {
-            self.bytes
-        }
-        fn is_data(&self) -> bool {
-            true
-        }
-        fn ecn_capable(&self) -> bool {
-            true
-        }
-        fn mark_ce(&mut self) {
-            self.marked = true;
-        }
-        fn is_l4s(&self) -> bool {
-            false
-        }
-        fn flow_hash(&self) -> u32 {
-            0
-        }
-        fn dscp(&self) -> u8 {
-            0
-        }
-    }
+    use super::*;
+    use crate::testing::Numbered;
 
     /// A link of 1 Gb/s with a delay of 1 ms, recorded in intervals of 50 us or not at all.
     fn link(queue: &str, recorded: bool) -> Link<Numbered> {

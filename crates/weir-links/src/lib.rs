@@ -10,11 +10,14 @@
 
 mod batch;
 mod calendar;
+mod deferral;
 mod delays;
 mod evented;
 mod link;
 mod pipe;
 mod stats;
+#[cfg(test)]
+mod testing;
 mod topology;
 
 pub use batch::{Merge, Source};

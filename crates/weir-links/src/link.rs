@@ -13,6 +13,7 @@ use weir_run::ClassRow;
 use weir_units::{Bytes, Dur, Rate, Stream, Time};
 
 use crate::Record;
+use crate::deferral::Deferred;
 use crate::evented::{Evented, Next};
 use crate::pipe::Pipe;
 use crate::stats::LinkStats;
@@ -96,7 +97,8 @@ pub struct Link<P: Record> {
     /// Whether the stack of a host sees this link's queue.
     pub host_nic: bool,
     /// Whether nothing but an unobserved queue and a fixed delay happens to most packets.
-    is_plain: bool,
+    pub(crate) is_plain: bool,
+    pub(crate) deferred: Deferred,
     seed: u64,
     name: Box<str>,
     loss_changes: u32,
@@ -168,6 +170,7 @@ impl<P: Record> Link<P> {
             behind_node: false,
             host_nic: plan.host_nic,
             is_plain: interval_ns == 0 && plan.loss.is_none(),
+            deferred: Deferred::default(),
             seed,
             name: plan.name.as_str().into(),
             loss_changes: 0,

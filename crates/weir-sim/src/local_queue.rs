@@ -160,7 +160,8 @@ impl LocalQueue {
             return true;
         }
         sender.transmit_blocked(now);
-        if *wake == Time::MAX && self.wake_below.is_none() {
+        // What gives a sender something to send asks again.
+        if *wake == Time::MAX && self.wake_below.is_none() && sender.wants_to_send() {
             // Linux wakes the sender after each packet. While many wait, the link stays busy until later, too.
             let few = limit <= u64::from(FEW_PACKETS * (full + self.beside));
             let quantum = if few && self.beside > 0 { 0 } else { sender.quantum_bytes() / 2 };

@@ -281,6 +281,9 @@ impl Simulation {
                 }
                 continue;
             };
+            if self.links[next as usize].defer(arrival, packet.hopped()) {
+                continue;
+            }
             if let Forwarded::Stopped { link, at, .. } = self.wires().forward(next, packet.hopped(), arrival) {
                 self.account_losses(link, at);
             }

@@ -40,9 +40,9 @@ impl Simulation {
             End::Sender(flow) => self.slots.senders + flow as u32,
             End::Receiver(flow) => self.slots.receivers + flow as u32,
         };
-        let Pipe::Fifo(pipe) = &mut self.links[input as usize].pipe else {
-            unreachable!("the pipe of an end keeps the order")
-        };
+        let link = &mut self.links[input as usize];
+        link.catch_up();
+        let Pipe::Fifo(pipe) = &mut link.pipe else { unreachable!("the pipe of an end keeps the order") };
         // Nothing enters the pipe meanwhile: another region feeds it.
         let mut pipe = std::mem::take(pipe);
         let slot = self.slots.pipes + input;

@@ -6,9 +6,7 @@
 use weir_units::fetch;
 
 use super::Simulation;
-use super::batches::Kind;
 use super::ends::End;
-use super::regions::Region;
 
 /// Visits between a stage and the use of what it fetches.
 const FIRST: usize = 6;
@@ -16,20 +14,21 @@ const SECOND: usize = 4;
 const THIRD: usize = 2;
 
 impl Simulation {
-    /// Fetches the state of ends that are visited soon and have an event before `end`; `next` begins with the present one.
+    /// Fetches the state of ends that are visited soon; `next` begins with the present one, each with the link whose pipe
+    /// leads there.
     #[inline]
-    pub(super) fn fetch_for(&self, next: &[Region], end: u64) {
-        if let Some((side, input)) = self.due_end(next.get(FIRST), end) {
-            fetch(&self.links[input as usize]);
+    pub(super) fn fetch_for(&self, next: &[(End, u32)]) {
+        if let Some((side, input)) = next.get(FIRST) {
+            fetch(&self.links[*input as usize]);
             fetch(&self.flows[side.flow()]);
         }
-        if let Some((side, input)) = self.due_end(next.get(SECOND), end) {
+        if let Some((side, input)) = next.get(SECOND) {
             let flow = &self.flows[side.flow()];
             let first = match side {
                 End::Sender(_) => Some(flow.first_link as u32),
                 End::Receiver(_) => self.routes.link(flow.reverse_start),
             };
-            self.links[input as usize].fetch_ends();
+            self.links[*input as usize].fetch_ends();
             if let Some(connection) = &flow.connection {
                 match side {
                     End::Sender(_) => fetch(&connection.sender),
@@ -40,8 +39,8 @@ impl Simulation {
                 fetch(&self.links[link as usize]);
             }
         }
-        if let Some((side, _)) = self.due_end(next.get(THIRD), end) {
-            self.fetch_deep(side);
+        if let Some((side, _)) = next.get(THIRD) {
+            self.fetch_deep(*side);
         }
     }
 
@@ -63,13 +62,5 @@ impl Simulation {
                 }
             }
         }
-    }
-
-    /// The end that a region is, if it has an event before `end`.
-    #[inline]
-    fn due_end(&self, region: Option<&Region>, end: u64) -> Option<(End, u32)> {
-        let region = region?;
-        let Kind::End { end: side, input } = region.kind else { return None };
-        (self.calendar.first_of(region.number).0.0 < end).then_some((side, input))
     }
 }

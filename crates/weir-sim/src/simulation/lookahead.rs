@@ -5,18 +5,21 @@
 //! kind follow each other, and what they need stays in the cache. Elsewhere one calendar orders all events: where a transfer
 //! may begin or end (see [`stops`](super::stops)); if single packets are observed; and if a visit finds hardly any event.
 
+use std::ops::Range;
+
 use weir_links::{Link, Routes};
 use weir_plan::Plan;
 use weir_units::Time;
 
 use super::batches::{Batch, Kind};
-use super::regions::{COMMON, Region, Regions};
+use super::ends::End;
+use super::regions::{COMMON, Feeder, Region, Regions};
 use super::slots::{CHANGES, Slots};
 use super::stops::Stops;
 use super::{Options, Simulation};
 use crate::packet::Packet;
 
-/// Most visits for each event that are worth their while: most of them find nothing and cost little.
+/// Most visits for each event that are worth their while.
 const MOST_VISITS: u64 = 4;
 /// Number of windows that pass in one order before visits are tried again.
 const PAUSE: u32 = 8;
@@ -32,11 +35,22 @@ pub(super) const EVENTS_A_WINDOW: u64 = 1 << 14;
 /// With many regions, a window may have so many events for each of them: a visit must find several to be worth its while.
 const EVENTS_A_REGION: u64 = 16;
 
+/// Regions that follow each other and have the same feeders: each may always run as far as the others.
+struct Group {
+    /// The places of its regions.
+    regions: Range<usize>,
+    /// What feeds each of them; [`Feeder::region`] is the place of a group.
+    feeders: Vec<Feeder>,
+}
+
 /// How far each region is.
 pub(super) struct Lookahead {
     regions: Vec<Region>,
-    /// By region: everything before this instant is processed, nanoseconds.
+    groups: Vec<Group>,
+    /// By group: everything before this instant is processed, nanoseconds.
     clocks: Vec<u64>,
+    /// The ends of a group that have an event.
+    due: Vec<(End, u32)>,
     /// See [`Regions::gate`].
     gate: Option<u32>,
     /// How long one order lasts next time if the gate's queue is nearly empty.
@@ -72,15 +86,45 @@ pub(super) fn regions(
     Regions::of(plan, slots, links, routes)
 }
 
+/// The regions in groups: ends of flows with the same feeders, and each other region by itself.
+fn groups(regions: &[Region]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut of_regions = Vec::with_capacity(regions.len());
+    for (place, region) in regions.iter().enumerate() {
+        let joins = groups.last().is_some_and(|last| {
+            let first = &regions[last.regions.start];
+            first.end_input().is_some() && region.end_input().is_some() && first.feeders == region.feeders
+        });
+        match groups.last_mut().filter(|_| joins) {
+            Some(last) => last.regions.end = place + 1,
+            None => groups.push(Group { regions: place..place + 1, feeders: Vec::new() }),
+        }
+        of_regions.push(groups.len() as u32 - 1);
+    }
+    for group in &mut groups {
+        for feeder in &regions[group.regions.start].feeders {
+            let fed = Feeder { region: of_regions[feeder.region as usize], ..*feeder };
+            match group.feeders.iter_mut().find(|known| (known.region, known.gate) == (fed.region, fed.gate)) {
+                Some(known) => known.delay_ns = known.delay_ns.min(fed.delay_ns),
+                None => group.feeders.push(fed),
+            }
+        }
+    }
+    groups
+}
+
 impl Lookahead {
     pub fn new(regions: Regions, stops: Stops, options: Options) -> Lookahead {
         let always = options.lookahead == Some(true);
         let enough = EVENTS_A_WINDOW.max(EVENTS_A_REGION * regions.all.len() as u64);
+        let groups = groups(&regions.all);
         Lookahead {
             span_ns: u64::MAX,
             most_events: options.window_events.unwrap_or(enough),
             recent: (0, 0),
-            clocks: vec![0; regions.all.len()],
+            clocks: vec![0; groups.len()],
+            groups,
+            due: Vec::new(),
             gate: regions.gate,
             regions: regions.all,
             empty_ns: EMPTY_NS,
@@ -164,6 +208,7 @@ impl Simulation {
                 };
                 lookahead.pause = lookahead.pause.saturating_sub(1);
                 lookahead.stops.passed_in_order();
+                self.catch_up(lookahead);
                 match self.run_in_order(until, Time(from.saturating_add(patience_ns))) {
                     None => return,
                     Some(reached) => from = reached,
@@ -187,6 +232,13 @@ impl Simulation {
         }
     }
 
+    /// One order knows nothing of packets that pass a link later.
+    fn catch_up(&mut self, lookahead: &Lookahead) {
+        for input in lookahead.regions.iter().filter_map(Region::end_input) {
+            self.links[input as usize].catch_up();
+        }
+    }
+
     /// Simulates in one order up to the next sample, or up to `limit`; returns the instant before which everything is
     /// processed then, nanoseconds. None if `until` comes before.
     fn run_in_order(&mut self, until: Time, limit: Time) -> Option<u64> {
@@ -204,29 +256,49 @@ impl Simulation {
     /// Simulates everything in `[from, end)`, region by region.
     fn run_window(&mut self, lookahead: &mut Lookahead, from: u64, end: u64) {
         self.calendar.split();
-        let Lookahead { regions, clocks, batch, .. } = lookahead;
+        let Lookahead { regions, groups, clocks, due, batch, .. } = lookahead;
         clocks.fill(from);
         let (mut visits, before) = (0, self.statistics.events);
         let mut behind = true;
         while behind {
             behind = false;
-            for (index, region) in regions.iter().enumerate() {
+            for (index, group) in groups.iter().enumerate() {
                 let reach =
-                    region.feeders.iter().map(|feeder| feeder.reach(clocks[feeder.region as usize], &self.links));
+                    group.feeders.iter().map(|feeder| feeder.reach(clocks[feeder.region as usize], &self.links));
                 let safe = reach.fold(end, u64::min);
                 if safe > clocks[index] {
-                    self.fetch_for(&regions[index..], end);
-                    if self.calendar.first_of(region.number).0.0 < safe {
-                        self.visit(region, batch, safe);
-                    }
+                    visits += self.visit_group(&regions[group.regions.clone()], due, batch, safe);
                     clocks[index] = safe;
-                    visits += 1;
                 }
                 behind |= safe < end;
             }
         }
         self.telemetry.regions_met();
         lookahead.passed(visits, self.statistics.events - before, end - from);
+    }
+
+    /// Processes the events of the regions of a group before `end`; returns how many have some.
+    ///
+    /// What one of them does reaches no other before `end`.
+    fn visit_group(&mut self, regions: &[Region], due: &mut Vec<(End, u32)>, batch: &mut Batch, end: u64) -> u64 {
+        let with_events = regions.iter().filter(|region| self.calendar.first_of(region.number).0.0 < end);
+        if let [region] = regions {
+            let visits = with_events.count() as u64;
+            if visits > 0 {
+                self.visit(region, batch, end);
+            }
+            return visits;
+        }
+        due.clear();
+        due.extend(with_events.filter_map(|region| match region.kind {
+            Kind::End { end: side, input } => Some((side, input)),
+            _ => None,
+        }));
+        for (place, (side, input)) in due.iter().enumerate() {
+            self.fetch_for(&due[place..]);
+            self.run_end(*side, *input, end);
+        }
+        due.len() as u64
     }
 
     /// Processes the events of a region before `end`.

@@ -41,7 +41,7 @@ use crate::watch::Watch;
 use lookahead::Lookahead;
 use nodes::Nodes;
 use prepare::Parts;
-use regions::Regions;
+use regions::{Region, Regions};
 use slots::{CHANGES, Slots};
 use stops::Stops;
 
@@ -156,6 +156,9 @@ impl Simulation {
         let told = flows.iter().any(|flow| matches!(flow.application, Application::Udt(_)));
         let in_order = options.reference || watch.is_some() || !busy_hosts.is_empty() || told;
         let regions = if in_order { None } else { lookahead::regions(plan, options, slots, &links, &routes) };
+        for input in regions.iter().flat_map(|regions| &regions.all).filter_map(Region::end_input) {
+            links[input as usize].allow_deferral();
+        }
         let of_slots = regions.as_ref().map_or_else(|| Regions::one(slots, &links).of_slots, |r| r.of_slots.clone());
         let mut simulation = Simulation {
             now: Time::ZERO,

@@ -50,7 +50,7 @@ pub(super) struct Region {
 }
 
 /// How packets come to a region from another one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Feeder {
     /// The place of the other region in [`Regions::all`].
     pub region: u32,
@@ -211,6 +211,16 @@ impl Regions {
         let kinds = Kinds { plan, slots, links, routes, of_slots: &of_slots, feeds_itself }.all();
         all.iter_mut().zip(kinds).for_each(|(region, kind)| region.kind = kind);
         Some(Regions { of_slots, all, gate })
+    }
+}
+
+impl Region {
+    /// The link that leads to the end of a flow, if the region is one.
+    pub fn end_input(&self) -> Option<u32> {
+        match self.kind {
+            Kind::End { input, .. } => Some(input),
+            _ => None,
+        }
     }
 }
 

@@ -31,18 +31,17 @@ impl Simulation {
 
     #[inline(never)]
     fn move_full_train(&mut self, first: Option<u32>) {
-        let Simulation { train, links, routes, calendar, lost, slots, batches, .. } = self;
+        let Simulation { train, links, routes, calendar, slots, batches, .. } = self;
         batches.trains += train.len() as u64;
         let begin = train[0].1.place();
         if let Some(link) = first {
-            links[link as usize].pass(train, lost);
+            links[link as usize].pass_surely(train);
         }
         let (mut last, mut hops) = (None, 0);
         while let Some(link) = routes.fused(begin + hops + 1) {
-            links[link as usize].pass(train, lost);
+            links[link as usize].pass_surely(train);
             (last, hops) = (Some(link), hops + 1);
         }
-        debug_assert!(lost.is_empty(), "the links have room");
         let Some(link) = last else { unreachable!("only a route with fused links has trains") };
         let pipe = &mut links[link as usize].pipe;
         let was_empty = pipe.is_empty();
