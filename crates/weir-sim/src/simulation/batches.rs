@@ -12,6 +12,7 @@ use super::Simulation;
 use super::ends::End;
 use super::links::Forwarded;
 use super::slots::Slots;
+use super::sorting::sort_keys;
 use crate::packet::Packet;
 
 /// The packets of more pipes are sorted instead of merged: each has few, if any.
@@ -19,6 +20,8 @@ const MOST_MERGED: usize = 64;
 /// Packets that are sorted at once span at most this time, and are at most so many: both fit into a word.
 const SORTED_NS: u64 = 1 << 33;
 const SORTED_BITS: u32 = 31;
+/// No link.
+const NO_LINK: u32 = u32::MAX;
 /// Packets between the fetch of a link into the cache and its use.
 const FETCHED: usize = 8;
 /// Packets of a batch: they stay in the cache.
@@ -146,6 +149,9 @@ pub(super) struct Batch {
     /// Packets that are not in order, and their times and places in the list, which are sorted.
     unsorted: Vec<(Time, Packet)>,
     order: Vec<u64>,
+    spare: Vec<u64>,
+    /// The links that the packets of a batch enter next, together with the present one; [`NO_LINK`] for none.
+    next: Vec<u32>,
     /// The next packets of the pipes.
     due: Vec<(u32, Time)>,
 }
@@ -186,11 +192,11 @@ impl Simulation {
                 return;
             }
             self.sort_inputs(region, batch, inputs, (from, end.min(from.saturating_add(SORTED_NS))));
-            let Batch { packets, unsorted, order, .. } = &mut *batch;
+            let Batch { packets, unsorted, order, next, .. } = &mut *batch;
             for places in order.chunks(BATCH) {
                 packets.extend(places.iter().map(|key| unsorted[(key & ((1 << SORTED_BITS) - 1)) as usize]));
                 self.pass_batch(packets, link);
-                self.forward_batch(packets, link, true);
+                self.spread_batch(packets, next, link);
             }
         }
     }
@@ -198,7 +204,7 @@ impl Simulation {
     /// Takes the packets before an instant from many pipes and sorts them: by time, then by pipe. `from` is the time of the
     /// earliest one.
     fn sort_inputs(&mut self, region: u32, batch: &mut Batch, inputs: &[u32], (from, end): (u64, u64)) {
-        let Batch { unsorted, order, due, .. } = batch;
+        let Batch { unsorted, order, spare, due, .. } = batch;
         unsorted.clear();
         order.clear();
         let pipes = self.slots.pipes;
@@ -224,7 +230,7 @@ impl Simulation {
             due.push((pipes + input, ring.front().map_or(Time::MAX, |(at, _)| *at)));
         }
         self.calendar.set_many(region, due.drain(..));
-        order.sort_unstable();
+        sort_keys(order, SORTED_BITS, spare);
     }
 
     /// Merges the packets before `end` of few pipes, and passes them over a link.
@@ -246,7 +252,7 @@ impl Simulation {
                 break;
             }
             self.pass_batch(packets, link);
-            self.forward_batch(packets, link, false);
+            self.forward_batch(packets, link);
         }
         let left: Vec<usize> = sources.iter().map(Source::left).collect();
         for ((input, mut ring), left) in inputs.iter().zip(rings.drain(..)).zip(left) {
@@ -268,39 +274,54 @@ impl Simulation {
         self.account_losses(link, last);
     }
 
-    /// Moves packets on that a link has sent: over the links fused with it; `spread`: over many such links.
-    #[inline]
-    fn forward_batch(&mut self, packets: &mut Vec<(Time, Packet)>, link: u32, spread: bool) {
-        for (place, &(arrival, packet)) in packets.iter().enumerate() {
-            if spread {
-                self.fetch_fused(packets, place);
-            }
-            let Some(next) = self.routes.fused(packet.place() + 1) else {
-                if self.links[link as usize].pipe.push(arrival, packet) {
-                    self.calendar.set(self.slots.pipes + link, arrival);
-                }
-                continue;
-            };
-            if self.links[next as usize].defer(arrival, packet.hopped()) {
-                continue;
-            }
-            if let Forwarded::Stopped { link, at, .. } = self.wires().forward(next, packet.hopped(), arrival) {
-                self.account_losses(link, at);
-            }
+    /// Moves packets on that a link has sent to few others: over the links fused with it.
+    #[inline(never)]
+    fn forward_batch(&mut self, packets: &mut Vec<(Time, Packet)>, link: u32) {
+        for &(arrival, packet) in packets.iter() {
+            let entered = self.routes.fused(packet.place() + 1);
+            self.forward_one(arrival, packet, link, entered);
         }
         packets.clear();
     }
 
-    /// Fetches the links that later packets of a batch enter together with the present one.
-    #[inline]
-    fn fetch_fused(&self, packets: &[(Time, Packet)], place: usize) {
-        let next =
-            |ahead: usize| packets.get(place + ahead).and_then(|(_, later)| self.routes.fused(later.place() + 1));
-        if let Some(link) = next(FETCHED) {
-            fetch(&self.links[link as usize]);
+    /// As [`forward_batch`](Simulation::forward_batch), over many links; `next` is memory.
+    #[inline(never)]
+    fn spread_batch(&mut self, packets: &mut Vec<(Time, Packet)>, next: &mut Vec<u32>, link: u32) {
+        next.clear();
+        next.extend(packets.iter().map(|(_, packet)| self.routes.fused(packet.place() + 1).unwrap_or(NO_LINK)));
+        for (place, (&(arrival, packet), &entered)) in packets.iter().zip(&*next).enumerate() {
+            self.fetch_links(next, place);
+            self.forward_one(arrival, packet, link, Some(entered).filter(|entered| *entered != NO_LINK));
         }
-        if let Some(link) = next(FETCHED / 2) {
-            self.links[link as usize].fetch_ends();
+        packets.clear();
+    }
+
+    /// Moves a packet on that `link` has sent: over the link `entered` fused with it, if there is one.
+    #[inline(always)]
+    fn forward_one(&mut self, arrival: Time, packet: Packet, link: u32, entered: Option<u32>) {
+        let Some(entered) = entered else {
+            if self.links[link as usize].pipe.push(arrival, packet) {
+                self.calendar.set(self.slots.pipes + link, arrival);
+            }
+            return;
+        };
+        if self.links[entered as usize].defer(arrival, packet.hopped()) {
+            return;
+        }
+        if let Forwarded::Stopped { link, at, .. } = self.wires().forward(entered, packet.hopped(), arrival) {
+            self.account_losses(link, at);
+        }
+    }
+
+    /// Fetches the links that later packets of a batch enter.
+    #[inline]
+    fn fetch_links(&self, next: &[u32], place: usize) {
+        let ahead = |count: usize| next.get(place + count).and_then(|link| self.links.get(*link as usize));
+        if let Some(link) = ahead(FETCHED) {
+            fetch(link);
+        }
+        if let Some(link) = ahead(FETCHED / 2) {
+            link.fetch_ends();
         }
     }
 

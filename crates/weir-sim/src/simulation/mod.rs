@@ -17,6 +17,7 @@ mod prepare;
 mod regions;
 mod sending;
 mod slots;
+mod sorting;
 mod stops;
 mod tfrc;
 mod trains;
