@@ -27,6 +27,7 @@ def test_build_and_run_without_rebuilding_weir(weir: Weir, here: Path) -> None:
     assert built.code == 0
     assert built.out.startswith("./my_cc.so: ")
     assert "in a scenario with `cc: ./my_cc.c`" in built.out
+    assert "Next: `weir cc judge ./my_cc.c` runs the shared suite" in built.out
     assert weir("cc", "list", "./my_cc.so").out.startswith("my_cc: ")
     path = write(here)
     path.write_text(path.read_text().replace("[reno, cubic]", "[reno, ./my_cc.so]"))

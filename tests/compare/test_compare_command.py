@@ -108,7 +108,7 @@ def test_the_json_keeps_its_keys(weir: Weir, pair: Pair) -> None:
     assert set(found["differences"][0]) == {"cell", "cc", "metric", "phase", "flow", "unit", "a", "b", "a_value",
                                             "b_value", "difference", "relative", "ratio", "ci_low", "ci_high", "n_a",
                                             "n_b", "interval", "relative_low", "relative_high",
-                                            "censored"}  # fmt: skip
+                                            "floor", "negligible", "censored"}  # fmt: skip
     assert set(found["traces"][0]) == {"cell", "cc", "trace", "member", "unit", "a", "b", "a_mean", "b_mean",
                                        "distance", "value_distance", "n", "noise", "value_noise"}  # fmt: skip
     assert set(found["claims"][0]) == {"claim", "check", "source", "outcomes", "agreed", "agreement"}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from compare_support import Cell, write_run
 
 import weir
-from weir.compare import Comparison, agreement
+from weir.compare import Comparison, agreement, parse_limit
 from weir.compare.tables import difference_rows
 
 
@@ -64,6 +65,40 @@ def test_a_rate_of_nothing_is_measured_against_the_path(tmp_path: Path) -> None:
     rate = weir.open(tmp_path / "a").plan().links[0].rate_bps
     assert row["relative"] == pytest.approx(800 / (rate / 1000))
     assert row["ratio"] is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "negligible", "said", "allowed"),
+    [
+        (0.0, 0.0008, True, "both below 100 kbps", True),
+        (0.0008, 0.5, False, "+499 % of 100 kbps", False),
+        (0.5, 0.0008, False, "−100 %", False),
+        (0.0008, 0.0008, True, "0 %", True),
+    ],
+)
+def test_two_values_below_the_floor_count_as_equal(
+    tmp_path: Path, a: float, b: float, negligible: bool, said: str, allowed: bool
+) -> None:
+    """The floor is a thousandth of 100 Mb/s; values are Mb/s."""
+    runs = [write_run(tmp_path / name, [Cell(goodput=[[x, x]])]) for name, x in (("a", a), ("b", b))]
+    found = weir.compare(runs, metrics=["goodput.mean"], flows=False)
+    (row,) = found.differences.to_dicts()
+    (shown,) = difference_rows(found)
+    assert (row["floor"], row["negligible"], shown.relative) == (100e3, negligible, said)
+    assert shown.size == (0 if negligible else abs(row["relative"]))
+    assert (found.beyond([parse_limit("5%")]).height == 0) == allowed
+    absolute = found.beyond([parse_limit("goodput.mean=10bps")]).height
+    assert absolute == int(a != b), "a limit in the metric's unit has no floor"
+
+
+def test_a_queue_of_less_than_a_packet_is_compared_with_a_packet() -> None:
+    """A mean of 15 bytes against none is 1 % of a packet, not twice the mean."""
+    from weir.compare._distance import trace_distance, value_distance
+
+    a, b = np.array([0.0, 30.0]), np.zeros(2)
+    assert (trace_distance(a, b), value_distance(a, b)) == (2, 2)
+    assert trace_distance(a, b, 1500.0) == value_distance(a, b, 1500.0) == pytest.approx(0.01)
+    assert trace_distance(100 * a, b, 1500.0) == 1, "the floor is larger than the mean of 750 bytes"
 
 
 @pytest.mark.parametrize(

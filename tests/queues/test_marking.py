@@ -114,6 +114,8 @@ def remarks(queue: str, cc: str) -> list[str]:
         ("dualpi2", "prague", None),
         ("dualpi2", "bbr3", "`bbr3` does not react to marks"),
         ("dualpi2", "cubic", None),
+        ("{dualpi2: {any_ect: true}}", "cubic", "`cubic` of flow `flow[0]` sends ECT(0), which `any_ect: true` puts"),
+        ("{dualpi2: {any_ect: true}}", "prague", None),
     ],
 )
 def test_a_control_whose_marks_do_not_reach_it_is_remarked_on(queue: str, cc: str, said: str | None) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weir.scenario import load
-from weir.study import StudyError, covering, covering_array, draws, parse_sides, sample
+from weir.scenario import ScenarioError, load
+from weir.study import Grid, StudyError, covering, covering_array, draws, parse_sides, sample
 from weir.study.validation import ERRORS, Aim, aims, error_text, independent, interval_text, summarise
 
 FOLDER = Path(__file__).parent.parent.parent / "scenarios" / "validation"
@@ -77,6 +77,22 @@ def test_the_seed_decides_the_sample_and_repeats_come_with_their_cell() -> None:
     assert len(ids[0]) == 5 * scenario.repeat
     assert len(sample(scenario, None, 1).cells()) == len(scenario.cells())
     assert len(sample(scenario, 10**6, 1).cells()) == len(scenario.cells())
+
+
+def test_only_the_runs_of_the_sample_count_against_the_limit() -> None:
+    """8640 combinations with 12 seeds each are more than 100 000 runs; those of 24 combinations are 288."""
+    with pytest.raises(ScenarioError, match="at most 100000"):
+        load(PUBLISHED, overrides={"repeat": "12"})
+    (side, _) = parse_sides("sim,lab")
+    grid = Grid(PUBLISHED, cells=24)
+    chosen, plain = grid.with_repeats(12).of(side).cells(), grid.of(side).cells()
+    assert len(chosen) == 24 * 12
+    first = [cell for cell in chosen if cell.repeat == 0]
+    assert [cell.factors for cell in first] == [cell.factors for cell in plain if cell.repeat == 0]
+    assert [cell.id for cell in chosen[:12]] == [first[0].id.replace("-r0", f"-r{r}") for r in range(12)]
+    assert len({cell.seed for cell in chosen}) == 12
+    with pytest.raises(StudyError, match=r"110000 runs \(11 cells, 10000 repeats\): at most 100000"):
+        Grid(PUBLISHED, cells=11).with_repeats(10_000).of(side)
 
 
 def test_factors_that_another_decides_are_left_out() -> None:

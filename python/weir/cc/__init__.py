@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from weir import control as python
 from weir.cc import _build, _source
@@ -39,6 +39,7 @@ __all__ = [
     "compiled",
     "control",
     "controls_of",
+    "controls_that",
     "describe",
     "explicit_controls",
     "file_hash",
@@ -174,6 +175,16 @@ def explicit_controls() -> Mapping[str, str]:
     from weir import _weir
 
     return {cc["name"]: cc["queue"] for cc in json.loads(_weir.cc_everywhere()) if cc["queue"]}
+
+
+@functools.cache
+def controls_that(say: Literal["needs_ecn", "needs_accecn", "has_cong_control"]) -> frozenset[str]:
+    """The registered congestion controls that say this of themselves; ``needs_accecn``: they also send ECT(1), in the
+    simulator (RFC 9331).
+    """
+    from weir import _weir
+
+    return frozenset(cc["name"] for cc in json.loads(_weir.cc_list()) if cc[say])
 
 
 _LOADED: dict[str, Path] = {}

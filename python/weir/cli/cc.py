@@ -246,6 +246,8 @@ def build(source: Path, out: Path | None, bpf: bool, sanitize: bool) -> None:
     The checks are those for built-in controls: the control writes only fields that BPF may write, keeps at most 104
     bytes, and has no variables that flows would share. A child process then tries it with calls as Linux would make
     them. Scenarios do not need the result, because `cc: ./my_cc.c` builds it automatically.
+
+    It does not run the suite that all built-in controls pass. `weir cc judge SOURCE` does.
     """
     import tempfile
 
@@ -272,6 +274,9 @@ def build(source: Path, out: Path | None, bpf: bool, sanitize: bool) -> None:
     console().print(f"{_dotted(shared)}: {about.title} ({about.name}). {where}")
     if bpf:
         _build_bpf(source)
+    console().print(
+        f"Next: `weir cc judge {_dotted(source)}` runs the shared suite and compares it with other controls"
+    )
 
 
 def _dotted(path: Path) -> str:

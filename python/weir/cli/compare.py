@@ -192,6 +192,9 @@ def _print_differences(comparison: Comparison, *, everything: bool) -> None:
     print_table(head, lines, right=right)
     if len(shown) < len(rows):
         console().print(f"{len(rows) - len(shown)} more are smaller or within chance; --all shows them", style="dim")
+    if any(row.floored for row in shown):
+        text = "a value below the floor of its metric differs by a share of the floor; two of them count as equal"
+        console().print(f"note: {text}", style="dim")
     if intervals:
         _print_significance(rows, comparison.level)
 
@@ -282,8 +285,8 @@ def _print_limits(comparison: Comparison, limits: Sequence[Limit], beyond: int) 
 
 
 def _place(row: dict[str, Any], comparison: Comparison) -> str:
-    from weir.compare.tables import percent
+    from weir.compare.tables import relative_text
 
     group = comparison.groups[row["cell"]]
     parts = [group.name, row["phase"], row["metric"], row["flow"], f"{row['a']} → {row['b']}"]
-    return f"{', '.join(p for p in parts if p)}: {percent(row['relative'])} (limit {row['limit']})"
+    return f"{', '.join(p for p in parts if p)}: {relative_text(row)} (limit {row['limit']})"

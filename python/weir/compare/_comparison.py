@@ -45,7 +45,7 @@ Row = dict[str, Any]
 _NUMBERS = {"a_value": pl.Float64, "b_value": pl.Float64, "difference": pl.Float64, "relative": pl.Float64,
             "ratio": pl.Float64, "ci_low": pl.Float64, "ci_high": pl.Float64, "n_a": pl.UInt32, "n_b": pl.UInt32,
             "interval": pl.String, "relative_low": pl.Float64, "relative_high": pl.Float64,
-            "censored": pl.Boolean}  # fmt: skip
+            "floor": pl.Float64, "negligible": pl.Boolean, "censored": pl.Boolean}  # fmt: skip
 _VALUES = {"run": pl.String, "value": pl.Float64, "sd": pl.Float64, "n": pl.UInt32, "ci_low": pl.Float64,
            "ci_high": pl.Float64, "censored": pl.Boolean}  # fmt: skip
 _DISTANCES = {"trace": pl.String, "member": pl.String, "unit": pl.String, "a": pl.String, "b": pl.String,
@@ -158,7 +158,8 @@ class Comparison:
         ``difference`` (b - a) with its confidence interval (:mod:`weir.compare._statistics`; null with one repeat) and
         ``interval``, its kind; ``ratio`` (b / a; null if one of them is below the floor of the metric); and
         ``relative``, the difference over the magnitude of ``a`` or over the floor, whichever is larger, with its
-        interval. If at least two repeats have the same seeds in both runs, all numbers are of these repeats.
+        interval; ``floor``; ``negligible``, whether both values are below it and count as equal. If at least two
+        repeats have the same seeds in both runs, all numbers are of these repeats.
         """
         rows = []
         metrics = {metric.text: metric for metric in self._metrics}
@@ -191,9 +192,10 @@ class Comparison:
         return self._frame(rows, _DISTANCES)
 
     def worst(self, metric: str | None = None) -> pl.DataFrame:
-        """The differences, the largest first: by ``relative``, undefined ones last."""
+        """The differences, the largest first: by ``relative``, negligible ones as 0, undefined ones last."""
         chosen = self.differences if metric is None else self.differences.filter(pl.col("metric") == metric)
-        size = pl.when(pl.col("relative").is_null()).then(-1.0).otherwise(pl.col("relative").abs())
+        known = pl.when(pl.col("negligible")).then(0.0).otherwise(pl.col("relative").abs())
+        size = pl.when(pl.col("relative").is_null()).then(-1.0).otherwise(known)
         return chosen.sort(size, descending=True, maintain_order=True)
 
     def beyond(self, limits: Iterable[Limit]) -> pl.DataFrame:
@@ -299,7 +301,8 @@ def _difference_row(found: Difference, floor: float) -> Row:
     small = found.difference != 0 and min(abs(found.a), abs(found.b)) < floor
     return {"a_value": found.a, "b_value": found.b, "difference": found.difference, "relative": relative,
             "ratio": math.nan if small else found.ratio, "ci_low": found.low, "ci_high": found.high, "n_a": found.n_a,
-            "n_b": found.n_b, "interval": found.kind, "relative_low": low, "relative_high": high}  # fmt: skip
+            "n_b": found.n_b, "interval": found.kind, "relative_low": low, "relative_high": high, "floor": floor,
+            "negligible": max(abs(found.a), abs(found.b)) < floor}  # fmt: skip
 
 
 def _relative_interval(found: Difference, floor: float) -> tuple[float, float]:

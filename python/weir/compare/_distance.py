@@ -24,32 +24,36 @@ from weir.metrics.results import Floats, Ints
 __all__ = ["grid", "hold", "rates", "trace_distance", "value_distance"]
 
 
-def trace_distance(a: Floats, b: Floats) -> float:
+def trace_distance(a: Floats, b: Floats, floor: float = 0.0) -> float:
     """The normalised mean absolute difference of two series of one length; ``nan`` if they are empty.
 
+    Series with a mean below ``floor`` are compared with the floor instead of the mean.
+
     Raises:
         ValueError: the lengths differ.
     """
-    return _normalised(a, b, np.abs(a - b) if len(a) == len(b) else _refuse(a, b))
+    return _normalised(a, b, np.abs(a - b) if len(a) == len(b) else _refuse(a, b), floor)
 
 
-def value_distance(a: Floats, b: Floats) -> float:
+def value_distance(a: Floats, b: Floats, floor: float = 0.0) -> float:
     """The normalised 1-Wasserstein distance of the values of two series of one length; ``nan`` if they are empty.
 
+    ``floor`` as for :func:`trace_distance`.
+
     Raises:
         ValueError: the lengths differ.
     """
-    return _normalised(a, b, np.abs(np.sort(a) - np.sort(b)) if len(a) == len(b) else _refuse(a, b))
+    return _normalised(a, b, np.abs(np.sort(a) - np.sort(b)) if len(a) == len(b) else _refuse(a, b), floor)
 
 
 def _refuse(a: Floats, b: Floats) -> Floats:
     raise ValueError(f"series of {len(a)} and {len(b)} values: expected one grid")
 
 
-def _normalised(a: Floats, b: Floats, apart: Floats) -> float:
+def _normalised(a: Floats, b: Floats, apart: Floats, floor: float) -> float:
     if len(a) == 0:
         return math.nan
-    scale = float(np.mean(np.abs(a)) + np.mean(np.abs(b))) / 2
+    scale = max(float(np.mean(np.abs(a)) + np.mean(np.abs(b))) / 2, floor)
     return float(np.mean(apart)) / scale if scale > 0 else 0.0
 
 

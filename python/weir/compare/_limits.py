@@ -1,7 +1,7 @@
 """Limits on the differences between runs: ``5%``, ``utilisation=2%``, ``queue.delay=1ms``.
 
-A share is relative to the value of the first run of a pair (or to the metric's floor, if that is larger). A quantity is
-an absolute difference.
+A share is relative to the value of the first run of a pair (or to the metric's floor, if that is larger); two values
+below the floor count as equal. A quantity is an absolute difference.
 """
 
 from __future__ import annotations
@@ -71,5 +71,7 @@ def exceeding(differences: pl.DataFrame, limits: Iterable[Limit]) -> pl.DataFram
 def _more(row: dict[str, object], limit: Limit) -> bool:
     if (row["a_value"] is None) != (row["b_value"] is None):
         return True
+    if limit.relative and row["negligible"]:
+        return False
     size = row["relative"] if limit.relative else row["difference"]
     return isinstance(size, float) and abs(size) > limit.most * (1 + 1e-9)

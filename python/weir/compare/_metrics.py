@@ -24,7 +24,7 @@ class Metric:
     """In the notation of :mod:`weir.metrics.reference`."""
     floor: float | None = None
     """In the metric's unit: differences of smaller values are relative to the floor, because their ratio is
-    meaningless.
+    meaningless. Two values below it count as equal.
 
     ``None``: the floor of the metric's unit.
     """
@@ -59,7 +59,7 @@ COMPARED: tuple[Metric, ...] = (
     Metric("jain"),
     Metric("link.loss"),
     Metric("queue.delay"),
-    Metric("rtt"),
+    Metric("rtt", 1e-6),
     Metric("cwnd"),
     Metric("retransmissions"),
     Metric("timeouts"),

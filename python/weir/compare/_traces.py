@@ -46,6 +46,8 @@ class Trace:
     times_ns: Ints
     values: Floats
     step_ns: int
+    floor: float = 0.0
+    """In the unit of the values: distances of series with a smaller mean are relative to it."""
 
     @property
     def span_ns(self) -> tuple[int, int]:
@@ -102,7 +104,7 @@ def apart(a: Trace, b: Trace) -> Distance:
     instants, x, y = on_one_grid(a, b)
     if len(instants) == 0:
         return Distance(np.nan, np.nan, np.nan, np.nan)
-    return Distance(trace_distance(x, y), value_distance(x, y), float(np.mean(x)), float(np.mean(y)))
+    return Distance(trace_distance(x, y, a.floor), value_distance(x, y, a.floor), float(np.mean(x)), float(np.mean(y)))
 
 
 def mean_apart(pairs: Sequence[tuple[Trace, Trace]]) -> Distance | None:
@@ -150,7 +152,8 @@ def _queue(cell: Cell) -> Iterator[Trace]:
         return
     rows = cell.table("links").filter(pl.col("link") == links[0].id)
     frame = _collected(cell, "links", rows.select("time_ns", pl.col("queue_bytes").cast(pl.Float64)))
-    yield Trace("queue", links[0].name, "B", "sparse", _times(frame), frame["queue_bytes"].to_numpy(), step)
+    packet = float(links[0].mtu_bytes)
+    yield Trace("queue", links[0].name, "B", "sparse", _times(frame), frame["queue_bytes"].to_numpy(), step, packet)
 
 
 def _collected(cell: Cell, table: str, rows: pl.LazyFrame) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from weir.compare._claims import agreement
 from weir.compare._comparison import Comparison
 from weir.compare.charts import OVERLAYS, SCATTER, scatter
-from weir.compare.tables import DifferenceRow, difference_rows, percent, size_of, trace_rows
+from weir.compare.tables import DifferenceRow, difference_rows, percent, relative_text, size_of, trace_rows
 from weir.metrics.expect import percent as level_text
 from weir.report import provenance
 from weir.report.bundle import chart_item, environment, frame_of, pack, write_page
@@ -207,7 +207,7 @@ def _field(row: dict[str, Any] | None) -> tuple[str, str, str]:
         if row["a_value"] is not None and row["b_value"] is not None
         else ""
     )
-    return percent(row["relative"]), _shade(size_of(row)), both
+    return relative_text(row), _shade(size_of(row)), both
 
 
 def _shade(size: float | None) -> str:

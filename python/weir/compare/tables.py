@@ -14,7 +14,7 @@ from weir.run.quantity import format_quantity, format_share
 if TYPE_CHECKING:
     from weir.compare._comparison import Comparison
 
-__all__ = ["DifferenceRow", "TraceRow", "difference_rows", "percent", "size_of", "trace_rows"]
+__all__ = ["DifferenceRow", "TraceRow", "difference_rows", "percent", "relative_text", "size_of", "trace_rows"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class DifferenceRow:
     values: tuple[str, ...]
     """In the order of the runs; a dash for a missing value."""
     relative: str
-    """Of the last run minus the first; of several runs, the largest of any pair."""
+    """Of the last run minus the first, and to the metric's floor where the first is below it; of several runs, the
+    largest of any pair.
+    """
     ratio: str
     interval: str
     """Of the relative difference, or that all repeats are equal; empty without one."""
@@ -41,6 +43,8 @@ class DifferenceRow:
     """Whether the interval excludes zero; ``None`` without one."""
     steady: bool
     """Whether the interval is narrower than a hundredth of the difference: the repeats hardly differ."""
+    floored: bool
+    """Whether the difference is relative to the metric's floor."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,23 @@ def percent(value: float | None) -> str:
 
 
 def size_of(row: Mapping[str, Any]) -> float:
-    """The absolute relative difference of a row of ``Comparison.differences``."""
-    return math.nan if row["relative"] is None else abs(float(row["relative"]))
+    """The absolute relative difference of a row of ``Comparison.differences``; 0 if it is negligible."""
+    if row["relative"] is None:
+        return math.nan
+    return 0.0 if row["negligible"] else abs(float(row["relative"]))
+
+
+def relative_text(row: Mapping[str, Any]) -> str:
+    """The relative difference of a row of ``Comparison.differences``, and the floor where it is relative to that."""
+    text = percent(row["relative"])
+    if not _floored(row):
+        return text
+    floor = _value(row["floor"], row["unit"], censored=False, share=parse_reference(row["metric"]).percent)
+    return f"both below {floor}" if row["negligible"] else f"{text} of {floor}"
+
+
+def _floored(row: Mapping[str, Any]) -> bool:
+    return bool(row["relative"]) and abs(row["a_value"]) < row["floor"]
 
 
 def difference_rows(comparison: Comparison) -> list[DifferenceRow]:
@@ -109,13 +128,14 @@ def _difference(comparison: Comparison, pairs: Sequence[Mapping[str, Any]]) -> D
         metric=worst["metric"],
         flow=worst["flow"] or "",
         values=tuple(_value(values.get(label), unit, censored=censored, share=share) for label in comparison.labels),
-        relative=percent(worst["relative"]),
+        relative=relative_text(worst),
         ratio=_ratio(worst["ratio"]),
         interval=_interval(worst),
         nearest=_nearest(pairs) if len(pairs) > 1 else "",
         size=size_of(worst),
         significant=_significant(worst),
         steady=_steady(worst),
+        floored=_floored(worst),
     )
 
 
@@ -164,7 +184,7 @@ def _nearest(pairs: Sequence[Mapping[str, Any]]) -> str:
     if not known:
         return "–"
     best = min(known, key=size_of)
-    return f"{best['a']} and {best['b']} ({percent(best['relative'])})"
+    return f"{best['a']} and {best['b']} ({relative_text(best)})"
 
 
 def trace_rows(comparison: Comparison) -> list[TraceRow]:

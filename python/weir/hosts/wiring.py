@@ -12,15 +12,13 @@ is one with settings that no current Linux has (``stack: linux-2.6``).
 from __future__ import annotations
 
 import ipaddress
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from weir import _weir
 from weir._errors import MethodError
+from weir.cc import controls_that
 from weir.plan import (
     CommandSource,
     Flow,
@@ -373,12 +371,6 @@ def switch_of(plan: Plan) -> str | None:
     return None if found is None else f"switch `{found}`: a memory and an arbiter"
 
 
-@cache
-def _low_latency() -> frozenset[str]:
-    """The registered congestion controls whose packets have ECT(1) in the simulator (RFC 9331)."""
-    return frozenset(cc["name"] for cc in json.loads(_weir.cc_list()) if cc["needs_accecn"])
-
-
 def refuse_other_stacks(plan: Plan) -> None:
     """Raises WiringError if a flow asks for a TCP that no kernel of today has, or a host for other components."""
     limited = next((node.name for node in plan.nodes if node.capacity is not None), None)
@@ -401,7 +393,7 @@ def refuse_other_stacks(plan: Plan) -> None:
         raise WiringError(f"accecn ({few}): weir negotiates accurate ECN (RFC 9768) in the simulator only")
     for flow, tcp in tcp_flows(plan):
         classic = next((q for at in flow.path if not getattr(q := plan.links[at].queue, "any_ect", True)), None)
-        if tcp.ecn and tcp.cc in _low_latency() and classic is not None:
+        if tcp.ecn and tcp.cc in controls_that("needs_accecn") and classic is not None:
             raise WiringError(
                 f"{tcp.cc} ({flow.name}): it sends ECT(1) in the simulator only. A kernel sends ECT(0), which "
                 f"`{kind_of(classic)}` takes for classic traffic; `any_ect: true` puts it into the low-latency queue"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -134,12 +134,24 @@ class Scenario:
         """
         if quick:
             return self.quick().cells()
-        seeds = [derive_seed(self.seed, r) for r in range(self.repeat)]
-        cells = []
+        return self.repeats(self.combinations())
+
+    def combinations(self) -> list[Cell]:
+        """The first repeat of each cell, in the order of the sweep."""
+        seed, cells = derive_seed(self.seed, 0), []
         for number, values in enumerate(self._sweep.combinations()):
             factors = {name: text for value in values for name, text in value.names}
-            cells += [Cell(f"{number:04d}-r{r}", factors, r, seed, self, values) for r, seed in enumerate(seeds)]
+            cells.append(Cell(f"{number:04d}-r0", factors, 0, seed, self, values))
         return cells
+
+    def repeats(self, first: Iterable[Cell]) -> list[Cell]:
+        """All repeats of some cells of :meth:`combinations`, those of a cell in sequence."""
+        seeds = [derive_seed(self.seed, r) for r in range(self.repeat)]
+        return [
+            replace(cell, id=f"{cell.id.removesuffix('0')}{r}", repeat=r, seed=seed)
+            for cell in first
+            for r, seed in enumerate(seeds)
+        ]
 
     def _compile(self, values: tuple[Factor, ...], seed: int, log: Log) -> dict[str, Any]:
         """The plan of a combination of swept values; raises ``Invalid`` with the reasons in ``log``."""
@@ -168,6 +180,7 @@ def load(
     quick: bool = False,
     realtime: bool = False,
     overrides: Mapping[str, Any] | None = None,
+    sampled: bool = False,
 ) -> Scenario:
     """Reads and checks a scenario file.
 
@@ -177,13 +190,14 @@ def load(
         overrides: Values by dotted path, as YAML text or as values of Python, applied last and in the order that
             `_overrides.py` defines; a swept path keeps its factor with this one value. Relative paths of files in them
             are relative to the working directory, not to the scenario.
+        sampled: The caller executes a sample of the cells: the number of all runs is not limited.
 
     Raises:
         ScenarioError: the file cannot be read, or has errors; all of them are in ``problems``.
         ValueError: an override has no YAML equivalent.
     """
     file = os.fspath(path)
-    return _parse(_bytes_of(file), file, _version(quick, realtime), yaml_texts(overrides or {}))
+    return _parse(_bytes_of(file), file, _version(quick, realtime), yaml_texts(overrides or {}), sampled=sampled)
 
 
 def parse(
@@ -228,10 +242,12 @@ def _bytes_of(file: str) -> bytes:
         raise ScenarioError([Problem(file, 1, 1, f"cannot be read: {reason}")]) from None
 
 
-def _parse(text: str | bytes, file: str, version: Version, overrides: Mapping[str, str]) -> Scenario:
+def _parse(
+    text: str | bytes, file: str, version: Version, overrides: Mapping[str, str], *, sampled: bool = False
+) -> Scenario:
     log = Log(file)
     try:
-        scenario = _scenario(text, log, version, overrides)
+        scenario = _scenario(text, log, version, overrides, sampled=sampled)
     except (Invalid, Enough):
         raise ScenarioError(log.problems) from None
     if log.failed:
@@ -246,7 +262,7 @@ def _with_problems(scenario: Scenario, problems: tuple[Problem, ...]) -> Scenari
     return replace(scenario, problems=problems, _quick=quick, _realtime=realtime)
 
 
-def _scenario(text: str | bytes, log: Log, wanted: Version, overrides: Mapping[str, str]) -> Scenario:
+def _scenario(text: str | bytes, log: Log, wanted: Version, overrides: Mapping[str, str], *, sampled: bool) -> Scenario:
     """The scenario and its other versions, all checked; in the wanted one, every override must have an effect."""
     root = read(text, log)
     if not isinstance(root, Map):
@@ -264,7 +280,8 @@ def _scenario(text: str | bytes, log: Log, wanted: Version, overrides: Mapping[s
 
     def variant(tree: Map, version: Version) -> Scenario:
         effective = changes if version == chosen else []
-        return _variant(override(tree, changes, log), written, values, effective, log, version, version == chosen)
+        changed = override(tree, changes, log)
+        return _variant(changed, written, values, effective, log, version, version == chosen, sampled=sampled)
 
     full = variant(bare, "full")
     shorter = bare if quick is None else override(bare, ((e.key, e.value) for e in quick.entries), log)
@@ -297,11 +314,13 @@ def _variant(
     log: Log,
     version: Version,
     needed: bool,
+    *,
+    sampled: bool,
 ) -> Scenario:
     """The scenario of one tree, with its cells checked.
 
     ``written`` has the swept values of the file, ``effective`` the overrides in ``root`` that must have an effect;
-    ``needed`` says whether this version was asked for.
+    ``needed`` says whether this version was asked for, ``sampled`` that only some of its cells are executed.
     """
     _check_keys(root, log)
     head = _tried(partial(HEAD.parse_map, root, log, _keys_of(root)))
@@ -334,7 +353,7 @@ def _variant(
         _quick=None,
         _realtime=None,
     )
-    runs = len(sweep) * head.repeat
+    runs = 0 if sampled else len(sweep) * head.repeat
     if runs > MAX_CELLS:
         raise log.error(
             head.at("repeat"), f"{runs} runs ({len(sweep)} cells, {head.repeat} repeats): at most {MAX_CELLS}"

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from weir import _linux
 from weir import cc as users
@@ -125,13 +125,6 @@ def _registry() -> dict[str, dict[str, tuple[int, int]]]:
     return {cc["name"]: {o["name"]: (o["min"], o["max"]) for o in cc["options"]} for cc in described}
 
 
-@cache
-def controls_that(say: Literal["needs_ecn", "needs_accecn", "has_cong_control"]) -> frozenset[str]:
-    """The registered congestion controls that say this of themselves."""
-    described = json.loads(importlib.import_module("weir._weir").cc_list())
-    return frozenset(cc["name"] for cc in described if cc[say])
-
-
 def _check_registered(cc: CongestionControl, log: Log) -> None:
     known = _registry()
     if cc.name not in known:
@@ -180,13 +173,13 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
     spec, log = settings.spec, settings.log
     if spec.accecn and not spec.ecn:
         raise log.error(spec.marks.get("accecn", settings.mark), "`accecn` is feedback of ECN; set `ecn: true` as well")
-    if settings.cc.name in controls_that("needs_accecn") and spec.accecn is False:
+    if settings.cc.name in users.controls_that("needs_accecn") and spec.accecn is False:
         text = f"`{settings.cc.name}` acts on AccECN's feedback; leave `accecn: false` out"
         raise log.error(spec.marks.get("accecn", settings.mark), text)
-    if settings.cc.name in controls_that("needs_ecn") and not spec.ecn:
+    if settings.cc.name in users.controls_that("needs_ecn") and not spec.ecn:
         text = f"`{settings.cc.name}` acts on marks, and gets none without ECN; `ecn: true` is missing"
         log.warn(settings.cc.mark, text)
-    if spec.ecn and settings.cc.name in controls_that("has_cong_control") - controls_that("needs_ecn"):
+    if spec.ecn and settings.cc.name in users.controls_that("has_cong_control") - users.controls_that("needs_ecn"):
         text = f"`{settings.cc.name}` does not react to marks: queues that mark its packets instead of dropping them"
         log.warn(settings.cc.mark, f"{text} do not slow it; without `ecn` they drop")
     headers = IP_TCP_HEADERS + (TIMESTAMPS if settings.timestamps else 0)

@@ -15,6 +15,9 @@ from weir.study.errors import StudyError
 
 __all__ = ["Chosen", "covering", "sample"]
 
+_MAX_RUNS = 100_000
+"""As many as a whole scenario may have."""
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -47,7 +50,7 @@ def sample(scenario: Scenario, number: int | None, seed: int) -> Chosen:
     Raises:
         StudyError: fewer than one combination is asked for.
     """
-    cells = scenario.cells()
+    cells = scenario.combinations()
     if number is not None and number < 1:
         raise StudyError(f"{number} cells: expected at least 1")
     combinations = {tuple(cell.factors.items()): dict(cell.factors) for cell in cells}
@@ -55,8 +58,7 @@ def sample(scenario: Scenario, number: int | None, seed: int) -> Chosen:
         number = len(combinations)
     names = independent(scenario.factors, list(combinations.values()))
     wanted = _hypercube(names, scenario.factors, list(combinations.values()), number, random.Random(seed))
-    chosen = tuple(cell for cell in cells if tuple(cell.factors.items()) in wanted)
-    return Chosen(scenario.title, scenario.text, scenario.file, chosen, names)
+    return _chosen(scenario, wanted, names)
 
 
 def covering(scenario: Scenario, times: int, seed: int) -> Chosen:
@@ -65,13 +67,19 @@ def covering(scenario: Scenario, times: int, seed: int) -> Chosen:
     They meet less often only if the scenario has fewer combinations with both. All repeats are kept; the same seed
     gives the same cells.
     """
-    cells = scenario.cells()
+    cells = scenario.combinations()
     names = independent(scenario.factors, [cell.factors for cell in cells])
     places = {tuple(cell.factors[name] for name in names): tuple(cell.factors.items()) for cell in cells}
     rows = covering_array([scenario.factors[name] for name in names], times, seed, places)
-    wanted = {places[row] for row in rows}
-    chosen = tuple(cell for cell in cells if tuple(cell.factors.items()) in wanted)
-    return Chosen(scenario.title, scenario.text, scenario.file, chosen, names)
+    return _chosen(scenario, {places[row] for row in rows}, names)
+
+
+def _chosen(scenario: Scenario, wanted: Container[tuple[tuple[str, str], ...]], names: tuple[str, ...]) -> Chosen:
+    some = [cell for cell in scenario.combinations() if tuple(cell.factors.items()) in wanted]
+    if len(some) * scenario.repeat > _MAX_RUNS:
+        runs = f"{len(some) * scenario.repeat} runs ({len(some)} cells, {scenario.repeat} repeats)"
+        raise StudyError(f"{runs}: at most {_MAX_RUNS}")
+    return Chosen(scenario.title, scenario.text, scenario.file, tuple(scenario.repeats(some)), names)
 
 
 def _hypercube(

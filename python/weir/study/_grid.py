@@ -50,7 +50,7 @@ class Grid:
         overrides = {**self.overrides, **side.overrides}
         if self.scenario is None:
             return draws(self.cells or QUICK_CELLS, self.seed, overrides, most_bps=self.most_bps, ccs=self.ccs)
-        scenario = load(self.scenario, quick=self.quick, overrides=overrides)
+        scenario = load(self.scenario, quick=self.quick, overrides=overrides, sampled=True)
         if self.pairs is not None:
             return covering(scenario, self.pairs, self.seed)
         chosen = sample(scenario, self.cells, self.seed)

@@ -19,8 +19,10 @@ from weir.plan import CommandSource, Plan, line_bytes, recorded_links, tcp_flows
 __all__ = ["foreseen_s", "memory_mb", "output_bytes", "processes", "remarks", "trace_bytes", "wall_s"]
 
 _START_S = 2.0
-_SPEED = {"kernel": 1e5, "trains": 8e5, "netem": 5e4, "weir-emu": 5e3}
-"""Data packets a second of wall time by what the links are (``benches/lab.py`` measures it)."""
+_SPEED = {"kernel": 1e5, "trains": 8e5, "netem": 5e4, "weir-emu": 3e3}
+"""Data packets a second of wall time by what the links are (``benches/lab.py`` measures those of the kernel; those of
+weir-emu follow from the processor time of plans of 5 to 80 Mb/s over either kind of links).
+"""
 _FOREIGN = 0.02
 """Share of the speed that is left where programs of others make the traffic: they wake up for every few segments."""
 _LOOK_S = 5e-5

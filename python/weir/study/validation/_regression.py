@@ -200,7 +200,7 @@ def _all(stored: Stored, overrides: Mapping[str, str], locate: Callable[[str], P
         number = 1 + max(int(cell["factors"]["draw"]) for cell in stored.cells)
         ccs = drawn.get("ccs", CCS)
         return draws(number, int(drawn["seed"]), overrides, most_bps=float(drawn["most_bps"]), ccs=ccs)
-    scenario = load(locate(str(name)), quick=bool(stored.settings["quick"]), overrides=overrides)
+    scenario = load(locate(str(name)), quick=bool(stored.settings["quick"]), overrides=overrides, sampled=True)
     return Chosen(scenario.title, scenario.text, scenario.file, tuple(scenario.cells()), tuple(scenario.factors))
 
 
