@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +55,15 @@ def changes(numbers: Numbers, places: Places) -> Iterator[Numbers]:
         yield from (_graded(numbers, places, factor, name, rising) for name in names for rising in (True, False))
     for group in (whole, *groups):
         yield from (_moved(numbers, places, name, group, move) for name in names for move in _MOVES)
+    yield from _corners(numbers, places, names, whole)
+
+
+def _corners(numbers: Numbers, places: Places, names: Sequence[str], group: frozenset[str]) -> Iterator[Numbers]:
+    """Two metrics at once as small or as large as they can be: a quantity computed from both may need that."""
+    for (one, other), (first, second) in itertools.product(
+        itertools.combinations(names, 2), itertools.product((0.0, 1.0), repeat=2)
+    ):
+        yield _moved(_moved(numbers, places, one, group, _at(first)), places, other, group, _at(second))
 
 
 def _at(share: float) -> Move:
