@@ -1,6 +1,7 @@
 """How well `weir switch characterise` knows switches: hidden models drawn from a seed, characterised and fitted.
 
     python benches/switches.py --seed 1 --trials 40
+    python benches/switches.py --seed 1 --trials 40 --small    # memories of 1.6 to 40 kB
 
 A trial draws an arbiter, a memory, and now and then hysteresis, jitter, cut-through and PAUSE. The characterisation
 sees what testers at the ports see. The bench compares the fit with the hidden model: class, arbiter, memory scheme,
@@ -17,7 +18,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from weir.study.switches import Verdict, hidden, judged
+from weir.study.switches import SMALL_MEMORIES, USUAL_MEMORIES, Verdict, hidden, judged
 
 
 def main() -> int:
@@ -26,12 +27,13 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--first", type=int, default=0, help="number of the first trial")
     parser.add_argument("--points", type=int, default=10, help="rates of either input for the isolines")
+    parser.add_argument("--small", action="store_true", help="draw memories of 1.6 to 40 kB instead of 15 kB to 8 MB")
     parser.add_argument("--json", action="store_true", help="print a line of JSON for each trial")
     asked = parser.parse_args()
     verdicts = []
     for number in range(asked.first, asked.first + asked.trials):
         draw = random.Random(f"{asked.seed}/{number}")
-        words = hidden(draw)
+        words = hidden(draw, SMALL_MEMORIES if asked.small else USUAL_MEMORIES)
         verdict = judged(words, seed=draw.randrange(2**31), number=number, points=asked.points)
         verdicts.append(verdict)
         show(verdict, as_json=asked.json)

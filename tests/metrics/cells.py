@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .synthetic import MS, CellSpec, FlowSpec, LinkSpec, two_classes
+from .synthetic import MS, CellSpec, FlowSpec, LinkSpec, nested_classes, two_classes
 
 FAST = 10**12
 """A rate at which transmission takes negligible time."""
@@ -126,6 +126,37 @@ _CLASSES = CellSpec(
                     "queue_delay_ns": [2 * MS, None],
                 },
                 {"in_packets": [25, 0], "out_packets": [25, 0], "out_bytes": [22_500, 0]},
+            ],
+        )
+    ],
+    links_ms=1000,
+    end_s=2,
+)
+
+_NESTED = CellSpec(
+    [FlowSpec([1.0, 1.0])],
+    [
+        LinkSpec(
+            rate_bps=1_000_000,
+            overhead_bytes=100,
+            queue=nested_classes(),
+            rows={"out_packets": [100, 60], "out_bytes": [90_000, 54_000]},
+            classes=[
+                {
+                    "in_packets": [70, 30],
+                    "out_packets": [60, 30],
+                    "out_bytes": [54_000, 27_000],
+                    "drop_packets": [10, 0],
+                    "queue_delay_ns": [2 * MS, 3 * MS],
+                },
+                {
+                    "in_packets": [30, 0],
+                    "out_packets": [20, 0],
+                    "out_bytes": [18_000, 0],
+                    "drop_packets": [10, 0],
+                    "queue_delay_ns": [6 * MS, None],
+                },
+                {"in_packets": [20, 30], "out_packets": [20, 30], "out_bytes": [18_000, 27_000]},
             ],
         )
     ],
@@ -307,6 +338,7 @@ RUNS: dict[str, list[CellSpec]] = {
     "finished": [_FINISHED],
     "link": [_LINK],
     "classes": [_CLASSES],
+    "nested": [_NESTED],
     "ports": [_PORTS],
     "slower": [_SLOWER],
     "tcp": [_TCP],

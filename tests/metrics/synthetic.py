@@ -82,6 +82,17 @@ def two_classes(af_ppm: int = 900_000) -> dict[str, Any]:
     return {"kind": "wrr", "limit": {"packets": 200}, "burst_bytes": 3076, "classes": [af, be]}
 
 
+def nested_classes() -> dict[str, Any]:
+    """A queue whose class ``tenant`` has 80 % of the link, three quarters of that for ``gold`` in it, before ``be``."""
+    child = {"kind": "droptail", "limit": {"packets": 100}}
+    gold = {"name": "gold", "members": {"dscp": [10]}, "weight_ppm": 750_000, "queue": child}
+    silver = {"name": "silver", "members": {"rest": True}, "weight_ppm": 250_000, "queue": child}
+    inner = {"kind": "wfq", "limit": {"packets": 200}, "classes": [gold, silver]}
+    queue = two_classes(800_000)
+    tenant, be = queue["classes"]
+    return {**queue, "classes": [{**tenant, "name": "tenant", "queue": inner}, be]}
+
+
 @dataclass
 class CellSpec:
     """One cell."""

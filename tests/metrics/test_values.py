@@ -141,6 +141,14 @@ CASES: list[tuple[str, str, float]] = [
     ("classes", "class.loss[class: af]", 25 / 100),
     ("classes", "class.loss[class: be]", 0.0),
     ("classes", "class.delay[class: af]", 2e-3),
+    # a class with two inside, which has both together: 80 and 30 packets of 900 B, the last 30 of one class only
+    ("nested", "class.throughput[class: tenant]", 8 * (72_000 + 27_000) / 2),
+    ("nested", "class.share.max[class: tenant]", 8 * 80_000 / 1e6),
+    ("nested", "class.efficiency.max[class: tenant]", 8 * 80_000 / 0.8e6),
+    ("nested", "class.efficiency.max[class: tenant.gold]", 8 * 60_000 / 0.6e6),
+    ("nested", "class.loss[class: tenant]", 20 / 130),
+    ("nested", "class.delay[class: tenant]", (60 * 2e-3 + 20 * 6e-3 + 30 * 3e-3) / 110),
+    ("nested", "class.delay.max[class: tenant]", 3e-3),
     # an input port of a switch over two intervals; the other input's row does not count. 2 Mb of 1472 B in packets of
     # 1500 B, 18 B more as frames; sent were 4 Mb of packets
     ("ports", "port.rate", 1e6 * 1518 / 1472),

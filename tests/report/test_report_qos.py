@@ -63,6 +63,58 @@ def test_the_table_of_classes_has_what_the_table_of_the_run_says(tmp_path: Path)
         assert float(fields[4].text) > float(fields[3].text)
 
 
+@pytest.fixture
+def nested(tmp_path: Path) -> Path:
+    """A run whose bottleneck has the class ``tenant`` with two inside, of 75 and 25 % of its 80, and then 40 %."""
+    folder = write_run(tmp_path / "run", bell=replace(_CLASSES, classes=("gold", "silver", "be")))
+    plan = next((folder / "cells").iterdir()) / "plan.json"
+    document = json.loads(plan.read_text())
+    (number,) = [k for k, link in enumerate(document["links"]) if link["name"] == "bottleneck"]
+    queue = document["links"][number]["queue"]
+    gold, silver, be = queue["classes"]
+    inner = {"kind": "wfq", "limit": queue["limit"]}
+    inner["classes"] = [{**gold, "weight_ppm": 750_000}, {**silver, "weight_ppm": 250_000}]
+    tenant = {"name": "tenant", "members": {"dscp": [1, 2]}, "weight_ppm": 800_000, "queue": inner}
+    be = {**be, "members": {"rest": True}, "weight_ppm": 200_000}
+    document["links"][number]["queue"] = {
+        "kind": "wrr", "limit": queue["limit"], "burst_bytes": 3076, "classes": [tenant, be],
+    }  # fmt: skip
+    shares = {"kind": "shares", "shares": [400_000, 600_000]}
+    document["changes"] = [{"at_ns": 6 * 10**9, "link": number, "change": shares}]
+    plan.write_text(json.dumps(document))
+    seal_run(folder)
+    return folder
+
+
+def test_a_class_with_classes_inside_has_a_row_of_all_of_them(nested: Path) -> None:
+    (part,) = _grid(nested, "Classes").parts
+    assert [name for name, _ in part.rows] == ["tenant (all)", "tenant.gold", "tenant.silver", "be"]
+    share, throughput, loss = ([float(fields[k].text) for _, fields in part.rows] for k in range(3))
+    for whole, gold, silver, _ in (share, throughput):
+        assert whole == pytest.approx(gold + silver, rel=0.01)
+    assert min(loss[1:3]) <= loss[0] <= max(loss[1:3])
+    assert "The row (all) of a class with classes inside" in _grid(nested, "Classes").caption
+
+
+def test_the_guaranteed_share_is_a_dashed_line_that_changes(nested: Path) -> None:
+    (cell,) = RunView(open_run(nested)).combinations
+    drawing = _drawn(cell, "classes")
+    rows = drawing.data["classes"]
+    for name, before, after in (("tenant.gold", 0.6, 0.3), ("tenant.silver", 0.2, 0.1), ("be", 0.2, 0.6)):
+        own = rows.filter(pl.col("class") == name)
+        assert set(own.filter(pl.col("time_s") < 6)["guaranteed"].round(9)) == {before}
+        assert set(own.filter(pl.col("time_s") > 6)["guaranteed"].round(9)) == {after}
+    assert "Dashed: the share that the class is guaranteed, by its weight or quantum." in drawing.notes
+    assert any(layer["mark"].get("strokeDash") == [4, 3] for layer in drawing.spec["layer"])
+
+
+def test_classes_without_guarantees_have_no_dashed_lines(tmp_path: Path) -> None:
+    (cell,) = RunView(open_run(write_run(tmp_path / "run", bell=_CLASSES))).combinations
+    drawing = _drawn(cell, "classes")
+    assert "guaranteed" not in drawing.data["classes"].columns
+    assert not any("Dashed" in note for note in drawing.notes)
+
+
 def _units(base: str) -> list[Any]:
     return [unit_for(10.0**k, base) for k in range(-9, 12)]
 

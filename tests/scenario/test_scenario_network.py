@@ -236,7 +236,7 @@ def test_access_links_may_differ_by_direction() -> None:
     assert [rates[f"src{i}->left"] for i in range(2)] == [4, 4]
     assert [rates[f"left->src{i}"] for i in range(2)] == [40, 20]
     assert {rates["dst0->right"], rates["right->dst0"]} == {1000}
-    star = network("{star: {hosts: 2, access: {rate: 1Mbps, down: 8Mbps}, port: {queue: 1ms}, rtt: 1ms}}", "[h0, h1]")
+    star = network("{star: {hosts: 2, access: {rate: 1Mbps, down: 8Mbps}, port: {queue: 2ms}, rtt: 1ms}}", "[h0, h1]")
     assert [link(star, name)["rate_bps"] for name in ("h0->hub", "hub->h0")] == [1_000_000, 8_000_000]
     with pytest.raises(ScenarioError, match=r"`access\.down` and `port\.rate` say the same"):
         network("{star: {hosts: 2, access: {rate: 1Mbps, down: 8Mbps}, port: {rate: 8Mbps, queue: 1ms}, rtt: 1ms}}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import shared
 from shared import changing, execute
 from weir import scenario
-from weir.plan import queue_changes, queue_classes, typed
+from weir.plan import class_groups, queue_changes, queue_classes, typed
 from weir.scenario import ScenarioError
 
 WRR = "{wrr: {classes: {af: {dscp: af11, weight: 70%, queue: 9packets}, be: {weight: 30%, queue: 9packets}}}}"
@@ -70,6 +71,58 @@ def test_a_second_change_starts_from_the_first() -> None:
         (2_000_000_000, [200_000, 300_000]),
         (3_000_000_000, [200_000, 800_000]),
     ]
+
+
+_NESTED = """\
+title: A tenant with two classes
+topology:
+  dumbbell:
+    pairs: 3
+    access: {{rate: 100Mbps}}
+    bottleneck: {{rate: 20Mbps, queue: {{{outer}: {{classes: {{
+      tenant: {{dscp: [af11, af21], weight: 40%, queue: {inner}}}, be: {{weight: 60%, queue: 20packets}}}}}}}}}}
+    rtt: 10ms
+measure: {{links: 500ms}}
+workload:
+  - {{name: gold, kind: cbr, rate: 20Mbps, between: "pairs[0]", dscp: af11, until: 3s}}
+  - {{name: silver, kind: cbr, rate: 20Mbps, between: "pairs[1]", dscp: af21, until: 3s}}
+  - {{name: be, kind: cbr, rate: 20Mbps, between: "pairs[2]", until: 3s}}
+"""
+_INNER = (
+    "{{{kind}: {{classes: {{gold: {{dscp: af11, {key}: {gold}, queue: 20packets}}, "
+    "silver: {{{key}: {silver}, queue: 20packets}}}}}}}}"
+)
+_PARTS = _INNER.format(kind="wfq", key="weight", gold="80%", silver="20%")
+_TURNS = _INNER.format(kind="drr", key="quantum", gold="8kB", silver="2kB")
+_OF_LINK = _INNER.format(kind="wrr", key="weight", gold="32%", silver="8%")
+_TOO_MUCH = _INNER.format(kind="wrr", key="weight", gold="80%", silver="20%")
+
+
+@pytest.mark.parametrize(("outer", "inner"), [("wrr", _PARTS), ("wrr", _TURNS), ("wrr", _OF_LINK), ("wfq", _OF_LINK)])
+def test_classes_in_a_class_get_the_share_that_they_are_guaranteed(outer: str, inner: str) -> None:
+    text = _NESTED.format(outer=outer, inner=inner)
+    made = shared.plan_of(text)
+    (queue,) = [link.queue for link in typed(made).links if link.name == "bottleneck"]
+    assert queue_classes(queue) == (("tenant.gold", 320_000), ("tenant.silver", 80_000), ("be", 600_000))
+    assert [(one.name, one.share, one.members) for one in class_groups(queue)] == [("tenant", 400_000, range(2))]
+    link = [one["name"] for one in made["links"]].index("bottleneck")
+    rows = execute("sim", made)[0].columns("classes")
+    sent = [0, 0, 0]
+    for time, where, number, size in zip(rows["time_ns"], rows["link"], rows["class"], rows["out_bytes"], strict=True):
+        if where == link and time > 500_000_000:
+            sent[number] += size
+    assert [one / sum(sent) for one in sent] == pytest.approx([0.32, 0.08, 0.6], abs=0.005)
+
+
+def test_weights_of_the_link_that_exceed_the_class_around_guarantee_nothing() -> None:
+    found = scenario.parse(_NESTED.format(outer="wrr", inner=_TOO_MUCH))
+    (queue,) = [link.queue for link in typed(found.cells()[0].plan()).links if link.name == "bottleneck"]
+    assert queue_classes(queue) == (("tenant.gold", None), ("tenant.silver", None), ("be", 600_000))
+    (warning,) = [one.message for one in found.problems if one.severity == "warning"]
+    assert warning == (
+        "the weights of the classes in `tenant` are parts of the link and add up to 100 %, but it has a share of 40 %: "
+        "they guarantee nothing"
+    )
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,22 @@ def test_a_preset_is_a_switch_that_the_simulator_takes(name: str) -> None:
     assert switch_of(star(name))["memory"] == dict(PRESETS[name].memory)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        graph("fair", _LINKS.replace("10ms", "SIZE")),
+        graph("fair", _LINKS.replace("10ms", "{drr: {classes: {all: {quantum: 2kB, queue: SIZE}}}}")),
+        star("{memory: SIZE}"),
+    ],
+    ids=["link", "class", "memory"],
+)
+def test_queues_and_memories_need_room_for_a_full_packet(text: str) -> None:
+    parse(text.replace("SIZE", "1538B"))
+    assert "holds 1537 bytes, less than one full packet (1538 bytes on the wire)" in problem(
+        text.replace("SIZE", "1537B")
+    )
+
+
 def test_keys_replace_those_of_the_preset() -> None:
     made = switch_of(star("{preset: huawei-s5648, arbiter: pim}"))
     assert made["arbiter"] == {"kind": "pim", "iterations": 4}
@@ -99,7 +115,7 @@ def test_wire_rates_are_exact() -> None:
     [
         (star("{arbiter: fifo}"), "`memory` is missing: the memory of the switch; or give a `preset`"),
         (star("fare"), "did you mean `fair`?"),
-        (star("{memory: 1kB}"), "a queue of 1000 B holds no packet of 1538 B on the wire"),
+        (star("{memory: 1kB}"), "holds 1000 bytes, less than one full packet (1538 bytes on the wire)"),
         (star("{memory: 9kB, resume: 8kB}"), "it would drop everything after its first loss"),
         (star("{memory: 9kB, arbiter: {weighted: {weights: {h7: 2}}}}"), "`h7` has no link to switch `hub`"),
         (star("{memory: 9kB, arbiter: {bursty: {hold: 0}}}"), "expected more than 0"),

@@ -13,6 +13,8 @@ import pytest
 
 from weir.study.errors import StudyError
 from weir.study.switches import (
+    SMALL_MEMORIES,
+    USUAL_MEMORIES,
     ModelRig,
     Observation,
     Senders,
@@ -20,6 +22,7 @@ from weir.study.switches import (
     Verdict,
     error_of,
     fit,
+    flow_text,
     hidden,
     isolines,
     judged,
@@ -128,6 +131,23 @@ def test_rounds_that_no_measurement_tells_are_noted() -> None:
     assert rounds("shared: {size: 200kB}", "pim: {iterations: 1}") == (1, [])
     alike = "rounds of the arbiter: 2 and 4 look alike; the fitted model has 4"
     assert rounds("shared: {size: 300kB}", "islip: {iterations: 2}") == (4, [alike])
+
+
+@pytest.mark.parametrize(("seed", "number", "between"), [(1402, 7, USUAL_MEMORIES), (1403, 5, SMALL_MEMORIES)])
+def test_a_choice_at_random_is_known_in_a_small_memory(seed: int, number: int, between: tuple[float, float]) -> None:
+    """Drawn switches that were once called bursty: four inputs have packets at once for 47 and 32 departures only."""
+    draw = random.Random(f"{seed}/{number}")
+    words = hidden(draw, between)
+    assert "pim" in words["arbiter"]
+    assert fit(ModelRig(flow_text(words), seed=draw.randrange(2**31))).law.kind == "pim"
+
+
+def test_the_fitted_memory_holds_a_full_packet() -> None:
+    """A drawn switch whose fit had 1534 B for packets of 1538 B, which no scenario may have."""
+    draw = random.Random("1403/6")
+    words = hidden(draw, SMALL_MEMORIES)
+    found = fit(ModelRig(flow_text(words), seed=draw.randrange(2**31)))
+    assert found.memory.own + found.memory.pool >= 1538
 
 
 def test_the_fit_looks_at_nothing_but_trials() -> None:

@@ -1,6 +1,7 @@
 """Traffic classes of a scheduler: the share, loss and delay of each.
 
-Every metric takes the class as a parameter: ``class.share[class: af]``; a class within a class is ``outer.inner``.
+Every metric takes the class as a parameter: ``class.share[class: af]``; a class within a class is ``outer.inner``, and
+``outer`` means all classes within it together.
 Without a selection, the link is the bottleneck of the flows under test.
 """
 
@@ -13,13 +14,15 @@ from weir.metrics.errors import MetricError
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Ints, Series, Values
 from weir.metrics.throughput import capacity_bps
-from weir.metrics.window import Window, class_number
-from weir.plan import queue_changes, queue_classes
+from weir.metrics.window import Window, class_members
+from weir.plan import class_groups, queue_changes, queue_classes
 from weir.run import Link
 
 __all__: list[str] = []
 
-_CLASS = Param("class", "name", None, "Class of the link's queue.", required=True)
+_CLASS = Param(
+    "class", "name", None, "Class of the link's queue; one with classes inside has these together.", required=True
+)
 _TABLES = ("classes", "flows")
 _VIEWS = (View.PROVIDER,)
 _WHOLE_PPM = 1_000_000
@@ -117,10 +120,11 @@ def _over(rate: Floats, capacity: Floats) -> Floats:
 
 def _guaranteed_bps(window: Window, link: Link, name: str, ends: Ints) -> Floats:
     """The rate that a class is guaranteed at the instants ``ends``, including changes of the weights."""
-    number = class_number(link, name)
+    class_members(link, name)
     weights = np.zeros(len(ends))
     for at_ns, queue in queue_changes(window.plan.typed, link.id):
-        _, weight = queue_classes(queue)[number]
+        shares = dict(queue_classes(queue)) | {group.name: group.share for group in class_groups(queue)}
+        weight = shares[name]
         if weight is None:
             raise MetricError(f"class {name!r} of link {link.name!r} has no guaranteed share")
         weights[ends > at_ns] = weight / _WHOLE_PPM

@@ -24,13 +24,13 @@ import polars as pl
 from weir.metrics.errors import MetricError, nearest
 from weir.metrics.results import Floats, Ints, Series
 from weir.metrics.selection import select_flows, select_links
-from weir.plan import TransfersSource, queue_classes, recorded_links
+from weir.plan import TransfersSource, class_groups, queue_classes, recorded_links
 from weir.run import TABLES, Cell, Flow, Link, Plan
 from weir.run.bounds import check_times, latest_ns
 from weir.run.parquet import decoding
 from weir.run.plan import MEASURE
 
-__all__ = ["CellData", "Grouped", "Window", "class_number", "window"]
+__all__ = ["CellData", "Grouped", "Window", "class_members", "window"]
 
 _NULLABLE = frozenset(column.name for column in TABLES["links"].columns if column.nullable)
 _OF_LINKS = frozenset({"links", "classes"})
@@ -340,15 +340,20 @@ class Window:
         return [(link, *self._link_rows(link, "links", ids, columns)) for link in self.links]
 
     def class_intervals(self, name: str, *columns: str) -> list[tuple[Link, Ints, Floats, list[Floats]]]:
-        """As :meth:`link_intervals`, of the class ``name`` of each link's queue.
+        """As :meth:`link_intervals`, of the class ``name`` of each link's queue, or of the classes inside it together.
 
         Raises:
             MetricError: the queue of a link has no such class.
         """
-        return [
-            (link, *self._link_rows(link, "classes", [link.id], columns, class_number(link, name)))
-            for link in self.links
-        ]
+        return [(link, *self._class_rows(link, name, columns)) for link in self.links]
+
+    def _class_rows(self, link: Link, name: str, columns: Sequence[str]) -> tuple[Ints, Floats, list[Floats]]:
+        asked = (*columns, "out_packets")
+        parts = [self._link_rows(link, "classes", [link.id], asked, k) for k in class_members(link, name)]
+        if len(parts) == 1:
+            ends, widths, values = parts[0]
+            return ends, widths, values[:-1]
+        return _together(parts, columns)
 
     def _link_rows(
         self, link: Link, table: str, ids: Sequence[int], columns: Sequence[str], of_class: int | None = None
@@ -367,17 +372,42 @@ class Window:
         return ends, widths, values
 
 
-def class_number(link: Link, name: str) -> int:
-    """The number of the class ``name`` of ``link``'s queue.
+def _together(
+    parts: Sequence[tuple[Ints, Floats, list[Floats]]], columns: Sequence[str]
+) -> tuple[Ints, Floats, list[Floats]]:
+    """The intervals of several classes as those of one: counts are added, means are weighted by the last column."""
+    every = np.concatenate([ends for ends, _, _ in parts])
+    ends, first, place = np.unique(every, return_index=True, return_inverse=True)
+    widths = np.concatenate([widths for _, widths, _ in parts])[first]
+    *own, packets = (np.concatenate(column) for column in zip(*(values for _, _, values in parts), strict=True))
+    found: list[Floats] = []
+    for name, values in zip(columns, own, strict=True):
+        mean = name in _NULLABLE
+        weights = np.where(np.isnan(values), 0.0, packets) if mean else np.ones(len(values))
+        total = np.zeros(len(ends))
+        np.add.at(total, place, np.nan_to_num(values) * weights)
+        if mean:
+            weight, known = np.zeros(len(ends)), np.full(len(ends), np.nan)
+            np.add.at(weight, place, weights)
+            total = np.divide(total, weight, out=known, where=weight > 0)
+        found.append(total)
+    return ends, widths, found
+
+
+def class_members(link: Link, name: str) -> Sequence[int]:
+    """The numbers of the classes that ``name`` means in ``link``'s queue: its own, or those of the classes inside it.
 
     Raises:
         MetricError: the queue has no such class.
     """
     known = [known for known, _ in queue_classes(link.typed.queue)]
-    if name not in known:
-        have = f"its classes are {', '.join(known)}" if known else "its queue has no classes"
-        raise MetricError(f"link {link.name!r} has no class {name!r}; {have}.{nearest(name, known)}")
-    return known.index(name)
+    if name in known:
+        return [known.index(name)]
+    groups = {group.name: group.members for group in class_groups(link.typed.queue)}
+    if name in groups:
+        return groups[name]
+    have = f"its classes are {', '.join(known)}" if known else "its queue has no classes"
+    raise MetricError(f"link {link.name!r} has no class {name!r}; {have}.{nearest(name, [*known, *groups])}")
 
 
 def window(data: CellData, phase: str | None = None, selector: str | None = None, link: bool = False) -> Window:

@@ -5,6 +5,7 @@ All code takes these quantities from here, so that each has one definition.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
@@ -43,9 +44,11 @@ __all__ = [
     "TIMESTAMPS",
     "UDP_HEADERS",
     "UDT_HEADERS",
+    "QueueClass",
     "base_rtt_ns",
     "bdp_packets",
     "bottleneck",
+    "class_groups",
     "greatest_rate_bps",
     "header_bytes",
     "is_reverse",
@@ -66,6 +69,7 @@ __all__ = [
     "wire_bytes",
 ]
 
+_WHOLE_PPM = 1_000_000
 IP_TCP_HEADERS = 40
 """Bytes of an IPv4 and a TCP header without options."""
 DCCP_HEADERS = 36
@@ -184,24 +188,68 @@ def queue_classes(queue: Queue) -> tuple[tuple[str, int | None], ...]:
     million, by weight or, among classes that take turns, by quantum; ``None``: the scheduler guarantees no share.
     Empty for a queue without classes.
     """
+    return tuple((one.name, one.share) for one in _classes(queue, _WHOLE_PPM) if not one.group)
+
+
+def class_groups(queue: Queue) -> tuple[QueueClass, ...]:
+    """The classes that `queue_classes` replaces by those inside, each before those in it."""
+    return tuple(one for one in _classes(queue, _WHOLE_PPM) if one.group)
+
+
+@dataclasses.dataclass(frozen=True)
+class QueueClass:
+    """A class of a scheduler."""
+
+    name: str
+    share: int | None
+    """Guaranteed share of the link, as in `queue_classes`."""
+    members: range
+    """The numbers in table ``classes``: its own, or those of the classes inside."""
+    group: bool = False
+    """Whether its queue has classes."""
+    overbooked: int = 0
+    """What the classes inside are promised together, if they are promised parts of the link and it is more than
+    ``share``: then none has a guarantee. Parts of a million, else 0."""
+
+
+def _classes(queue: Queue, whole: int | None, first: int = 0) -> list[QueueClass]:
+    """The classes of a queue that is guaranteed the share ``whole``; its first one has the number ``first``."""
     if own := _own_classes().get(kind_of(queue)):
-        return tuple((name, None) for name in own)
+        return [QueueClass(name, None, range(first + k, first + k + 1)) for k, name in enumerate(own)]
     inside = getattr(queue, "queue", None)
     if inside is not None:
-        return queue_classes(inside)  # a shaper has the classes of the queue inside
-    found: list[tuple[str, int | None]] = []
-    round_bytes = _round_bytes(queue)
-    for one in getattr(queue, "classes", ()):
-        weight: int | None = getattr(one, "weight_ppm", None)
-        if round_bytes:
-            weight = 1_000_000 * one.quantum_bytes // round_bytes
-        inner = queue_classes(one.queue)
-        if not inner:
-            found.append((one.name, weight))
-        for name, part in inner:
-            share = None if weight is None or part is None else weight * part // 1_000_000
-            found.append((f"{one.name}.{name}", share))
-    return tuple(found)
+        return _classes(inside, whole, first)  # a shaper has the classes of the queue inside
+    found: list[QueueClass] = []
+    classes = getattr(queue, "classes", ())
+    for one, share in zip(classes, _shares(queue, whole), strict=True):
+        inner = _classes(one.queue, share, first)
+        after = max((each.members.stop for each in inner), default=first + 1)
+        found.append(QueueClass(one.name, share, range(first, after), bool(inner), _overbooked(one.queue, share)))
+        found += [dataclasses.replace(each, name=f"{one.name}.{each.name}") for each in inner]
+        first = after
+    return found
+
+
+def _shares(queue: Queue, whole: int | None) -> list[int | None]:
+    """The share of the link that each class of a queue is guaranteed, which itself is guaranteed ``whole``."""
+    classes, round_bytes = getattr(queue, "classes", ()), _round_bytes(queue)
+    weights = [getattr(one, "weight_ppm", None) for one in classes]
+    if round_bytes:
+        weights = [_WHOLE_PPM * one.quantum_bytes // round_bytes for one in classes]
+    if _weights_of_link(queue):
+        return weights if not _overbooked(queue, whole) else [None for _ in classes]
+    return [None if whole is None or weight is None else whole * weight // _WHOLE_PPM for weight in weights]
+
+
+def _overbooked(queue: Queue, whole: int | None) -> int:
+    """As `QueueClass.overbooked`, of the classes of ``queue``."""
+    total = sum(one.weight_ppm for one in getattr(queue, "classes", ())) if _weights_of_link(queue) else 0
+    return total if total > (whole or 0) else 0
+
+
+def _weights_of_link(queue: Queue) -> bool:
+    """Whether weights are parts of the link also within another scheduler: credits grow with what the link can send."""
+    return hasattr(queue, "burst_bytes") and any(hasattr(one, "weight_ppm") for one in getattr(queue, "classes", ()))
 
 
 def _round_bytes(queue: Queue) -> int:

@@ -8,7 +8,7 @@ import polars as pl
 
 from weir.metrics import MetricError, compute
 from weir.metrics.overview import windows_of
-from weir.plan import queue_classes
+from weir.plan import Queue, class_groups, queue_classes
 from weir.report._text import metric_unit
 from weir.report.tables import Field, Grid, Part, field_of, repeats_note
 from weir.report.view import CellView
@@ -24,6 +24,7 @@ _METRICS = {
     "class.delay.p99": "Delay, 99th percentile",
 }
 """The columns of the table of classes."""
+_OUTER = "The row (all) of a class with classes inside has these together. "
 _MOST_ROWS = 250
 _OPEN = 8
 """With more tables, the fold is closed."""
@@ -50,6 +51,7 @@ def _classes(cell: CellView) -> Grid | None:
         "Share of the link's capacity on the wire, throughput in IP bytes, packets dropped over packets arrived, and "
         "queueing delay: its mean over the packets and, over the intervals of measure.links, the 99th percentile of "
         "their means, weighted by packets. Metrics class.share, class.throughput, class.loss and class.delay. "
+        + _OUTER * any(class_groups(link.typed.queue) for link, _ in found)
         + repeats_note(cell.run)
     )
     title = f"{len(found)} link{'s' * (len(found) > 1)}"
@@ -58,7 +60,7 @@ def _classes(cell: CellView) -> Grid | None:
 
 def _values(cell: CellView, link: Link) -> pl.DataFrame:
     """The metrics of every class of a link and phase, over all repeats, with the columns ``class`` and ``name``."""
-    names = [name for name, _ in queue_classes(link.typed.queue)]
+    names = [name for name, _ in _named(link.typed.queue)]
     asked = {f"{metric}[class: {name}]": (metric, name) for name in names for metric in _METRICS}
     try:
         found = compute(cell.repeats, *asked, flows=link.name, phase=windows_of(cell.repeats))
@@ -80,11 +82,21 @@ def _parts(link: Link, values: pl.DataFrame) -> Iterator[Part]:
     units = {name: metric_unit(frame["metric"][0], frame) for name, frame in own.items()}
     units["class.delay.p99"] = units["class.delay"]  # to be compared with it
     columns = tuple(f"{title} ({units[name].label})" for name, title in _METRICS.items())
-    classes = [name for name, _ in queue_classes(link.typed.queue)]
+    classes = _named(link.typed.queue)
     for (phase,), part in values.partition_by("phase", maintain_order=True, as_dict=True).items():
         fields = {(r["class"], r["name"]): field_of(r, units[r["name"]]) for r in part.iter_rows(named=True)}
-        rows = tuple((name, tuple(fields.get((name, m), Field("–")) for m in _METRICS)) for name in classes)
+        rows = tuple((label, tuple(fields.get((name, m), Field("–")) for m in _METRICS)) for name, label in classes)
         yield Part(link.name if phase is None else f"{link.name}, {phase}", "Class", columns, rows)
+
+
+def _named(queue: Queue) -> list[tuple[str, str]]:
+    """The classes of a queue, each with its label: one with classes inside comes before them."""
+    found = []
+    groups = class_groups(queue)
+    for number, (name, _) in enumerate(queue_classes(queue)):
+        found += [(group.name, f"{group.name} (all)") for group in groups if group.members.start == number]
+        found.append((name, name))
+    return found
 
 
 def _changes(cell: CellView) -> Grid | None:

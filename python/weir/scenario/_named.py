@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from weir.language.problem import Log, Mark, choose
-from weir.plan import Queue, queue_classes
+from weir.plan import Queue, class_groups, queue_classes
 
 __all__ = ["Named"]
 
@@ -122,7 +122,8 @@ def _view(plan: Mapping[str, Any]) -> Any:
     links = [SimpleNamespace(id=i, name=link["name"]) for i, link in enumerate(plan["links"])]
 
     def classes() -> list[str]:
-        queues = (msgspec.convert(link["queue"], Queue) for link in plan["links"])
-        return sorted({name for queue in queues for name, _ in queue_classes(queue)})
+        queues = [msgspec.convert(link["queue"], Queue) for link in plan["links"]]
+        own = {name for queue in queues for name, _ in queue_classes(queue)}
+        return sorted(own | {group.name for queue in queues for group in class_groups(queue)})
 
     return SimpleNamespace(flows=flows, links=links, classes=cache(classes))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from weir import queues
 from weir.language.problem import Log, Mark
 from weir.language.spec import Spec
 from weir.language.units import Amount
+from weir.plan import Queue, class_groups
 from weir.queues import Form, Key
 
 from ._lang_queues import FORMS, sized
@@ -18,7 +21,7 @@ from ._lang_queues import FORMS, sized
 if TYPE_CHECKING:
     from ._network import Link
 
-__all__ = ["queue_plan", "resolve"]
+__all__ = ["queue_plan", "resolve", "shortage"]
 
 _FIRST_RTO_NS = 1_000_000_000
 
@@ -26,7 +29,14 @@ _FIRST_RTO_NS = 1_000_000_000
 def queue_plan(link: Link, rtt: int | None, log: Log) -> dict[str, Any]:
     """The queue of ``link`` as the plan has it; ``rtt`` is what `bdp` is computed with."""
     spec = sized(link.queue, link.mark) if isinstance(link.queue, Amount) else link.queue
-    return _spec_plan(_Written(spec, link, rtt, log))
+    plan = _spec_plan(_Written(spec, link, rtt, log))
+    for one in class_groups(msgspec.convert(plan, Queue)) if plan.get("classes") else ():
+        if one.overbooked:
+            text = f"the weights of the classes in `{one.name}` are parts of the link and add up to"
+            share = "no guaranteed share" if one.share is None else f"a share of {one.share / 10_000:g} %"
+            text += f" {one.overbooked / 10_000:g} %, but it has {share}: they guarantee nothing"
+            log.warn(spec.mark, text)
+    return plan
 
 
 def _spec_plan(written: _Written) -> dict[str, Any]:
@@ -146,14 +156,22 @@ def _limit(size: Amount, link: Link, rtt: int | None, log: Log, mark: Mark) -> d
     if size.unit == "packets" and size.value > 0:
         return {"bytes": None, "packets": int(size.value)}
     limit = resolve(size, link, rtt, log, mark)
-    packet = link.mtu + link.overhead
     name = link.name.removesuffix(".reverse")  # both directions are one line of the scenario
-    if limit == 0:
+    if (short := shortage(limit, [link])) is not None:
         why = " (the RTT is 0, and so is the BDP)" if size.unit == "bdp" and rtt == 0 else ""
-        raise log.error(mark, f"the queue of link `{name}` holds 0 bytes{why}; give it room for some packets")
-    if limit < packet:
-        log.warn(mark, f"the queue of link `{name}` holds {limit} bytes, less than one full packet ({packet} bytes)")
+        raise log.error(mark, f"the queue of link `{name}` holds {limit} bytes{why}, {short}")
     if limit * 8_000_000_000 > link.rate * _FIRST_RTO_NS:
         drain = limit * 8 / link.rate
         log.warn(mark, f"the queue of link `{name}` takes {drain:.3g}s to drain, beyond the first RTO of 1 s")
     return {"bytes": limit, "packets": None}
+
+
+def shortage(room: int, links: Iterable[Link]) -> str | None:
+    """The mistake in a queue of ``room`` bytes before ``links``; ``None``: it holds a full packet of each of them.
+
+    A packet must fit into a queue also when the link is idle, so the queue would drop every full packet.
+    """
+    packet = max((link.mtu + link.overhead for link in links), default=0)
+    if room >= packet:
+        return None
+    return f"less than one full packet ({packet} bytes on the wire), and would drop each; give it room for some"

@@ -10,6 +10,7 @@ from weir.language.spec import Spec
 
 from . import _lang_switch as lang
 from ._network import Link, Network
+from ._queue_plan import shortage
 from ._switch_presets import PRESETS
 
 __all__ = ["switch_plan"]
@@ -77,13 +78,12 @@ def _largest_queue(memory: dict[str, Any]) -> int:
 
 
 def _check_room(plan: dict[str, Any], switch: lang.Switch, outputs: Sequence[Link], log: Log) -> None:
-    """Refuses a memory that holds no packet."""
-    packet = max((link.mtu + link.overhead for link in outputs), default=0)
-    room = _largest_queue(plan["memory"])
-    if room < packet:
-        raise log.error(switch.at("memory"), f"a queue of {room} B holds no packet of {packet} B on the wire")
-    if room < packet + plan["resume_bytes"]:
-        text = f"a queue of {room} B never has room for {plan['resume_bytes']} B beside a packet of {packet} B"
+    """Refuses a memory that holds no full packet, by the rule of the queues of links."""
+    room, resume = _largest_queue(plan["memory"]), plan["resume_bytes"]
+    if (short := shortage(room, outputs)) is not None:
+        raise log.error(switch.at("memory"), f"a queue in the memory holds {room} bytes, {short}")
+    if shortage(room - resume, outputs) is not None:
+        text = f"a queue of {room} bytes never has room for a full packet beside `resume`, {resume} bytes"
         raise log.error(switch.at("resume"), f"{text}; it would drop everything after its first loss")
 
 

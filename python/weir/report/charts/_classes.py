@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from weir.plan import queue_classes
+from weir.plan import queue_changes, queue_classes
 from weir.report.charts._base import (
     Drawing,
     Medium,
@@ -27,7 +27,7 @@ from weir.report.downsample import aggregate
 from weir.report.view import CellView
 from weir.run import TABLES, Link
 
-__all__ = ["class_lines", "class_values", "links_drawn"]
+__all__ = ["class_lines", "class_values", "links_drawn", "with_guarantees"]
 
 _LINKS = 6
 """Most links of a drawing."""
@@ -85,21 +85,58 @@ def class_values(cell: CellView, link: Link, value: pl.Expr, width_ns: int) -> p
     return rows.select(pl.lit(link.name).alias("link"), label.alias("class"), "time_s", "value")
 
 
+def with_guarantees(cell: CellView, links: Sequence[Link], rows: pl.DataFrame) -> pl.DataFrame:
+    """``rows`` with the column ``guaranteed``: the share of the link that the class is guaranteed at that time.
+
+    Without the column, if no class is guaranteed any, or dashes tell the classes apart.
+    """
+    found = [
+        (link.name, name, (at_ns + 1) / 1e9, share / 1e6)  # an interval that ends then is still of the time before
+        for link in links
+        for at_ns, queue in queue_changes(cell.plan.typed, link.id)
+        for name, share in queue_classes(queue)
+        if share is not None
+    ]
+    if not found or len({name for _, name, _, _ in found}) > _COLOURS:
+        return rows
+    guaranteed = pl.DataFrame(found, schema=["link", "class", "time_s", "guaranteed"], orient="row")
+    keys = ["link", "class", "time_s"]
+    both = rows.sort("time_s").join_asof(
+        guaranteed.sort("time_s"), on="time_s", by=["link", "class"], check_sortedness=False
+    )
+    return rows.join(both.select(*keys, "guaranteed"), on=keys, how="left")
+
+
 def class_lines(
     cell: CellView, medium: Medium, links: Sequence[Link], rows: pl.DataFrame, title: str, *, top: float,
     share: bool = False, alt_text: str, notes: tuple[str, ...],
 ) -> Drawing:  # fmt: skip
-    """A line for each class, and a panel for each of several links. ``top`` is the largest value."""
+    """A line for each class, and a panel for each of several links. ``top`` is the largest value.
+
+    With the column ``guaranteed`` in ``rows``, each class has a dashed line there.
+    """
     order = tuple(dict.fromkeys(name for link in links for name, _ in queue_classes(link.typed.queue)))
     # Of a saturated link, an interval may have a packet more than fits.
     end = max(1.0, math.ceil(50 * top) / 50) if share else 0.0
-    spec = _spec(medium, cell.end_s, title, tuple(link.name for link in links), order, end, top > 0)
-    return Drawing(spec, {"classes": rows}, alt_text, notes, csv_names={"value": title})
+    dashed = "guaranteed" in rows.columns
+    spec = _spec(medium, cell.end_s, title, tuple(link.name for link in links), order, end, top > 0, dashed)
+    names = {"value": title, "guaranteed": "Guaranteed share"}
+    notes = ("Dashed: the share that the class is guaranteed, by its weight or quantum.",) * dashed + notes
+    return Drawing(
+        spec, {"classes": rows}, alt_text, notes, csv_names={n: names[n] for n in names if n in rows.columns}
+    )
 
 
 @shape
 def _spec(
-    medium: Medium, end_s: float, title: str, links: tuple[str, ...], classes: tuple[str, ...], end: float, some: bool
+    medium: Medium,
+    end_s: float,
+    title: str,
+    links: tuple[str, ...],
+    classes: tuple[str, ...],
+    end: float,
+    some: bool,
+    dashed: bool,
 ) -> Spec:
     """The look of the lines; ``end`` is that of an axis of shares, 0 for other values."""
     several = len(links) > 1
@@ -126,14 +163,28 @@ def _spec(
     if len(classes) > _COLOURS:
         dash = category_scale(classes, "strokeDash")
         line = line.encode(strokeDash=alt.StrokeDash("class:N", title=None, scale=dash, legend=key))
+    layers = [_guarantee(base, line), line] if dashed else [line]
+    if not several and dashed:
+        both = alt.layer(*layers).properties(height=medium.height)
+        return both.add_params(*window(end_s, medium))
     if not several:
         alone: alt.Chart = line.properties(height=medium.height).add_params(*window(end_s, medium))
         return alone
     facet = alt.Facet("link:N", sort=list(links), title=None, header=header(links, labelPadding=1))
     return (
-        alt.layer(line, data=named("classes"))
+        alt.layer(*layers, data=named("classes"))
         .properties(height=medium.height // 2)
         .facet(facet=facet, columns=1, spacing=6)
         .properties(title=alt.TitleParams(title, anchor="start"))
         .add_params(*window(end_s, medium))
     )
+
+
+def _guarantee(base: alt.Chart, line: alt.Chart) -> alt.Chart:
+    """The dashed lines of the guaranteed shares, with the axes and colours of ``line``."""
+    look = line.encoding
+    y = look.y.copy()
+    y.shorthand = "guaranteed:Q"
+    dashes = base.mark_line(strokeDash=[4, 3], strokeWidth=1, clip=True, interpolate="step-after")
+    found: alt.Chart = dashes.encode(x=look.x, y=y, color=look.color)
+    return found

@@ -7,7 +7,7 @@ import polars as pl
 from weir.report._text import greatest
 from weir.report.charts._base import CellChart, Drawing, Medium
 from weir.report.charts._changes import marked
-from weir.report.charts._classes import class_lines, class_values, links_drawn
+from weir.report.charts._classes import class_lines, class_values, links_drawn, with_guarantees
 from weir.report.charts._links import link_width
 from weir.report.view import CellView
 from weir.run import Link
@@ -27,6 +27,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     text = f"Share of {', '.join(link.name for link in links)} that each class uses over {cell.end_s:g} s."
     notes = (f"Each point is the mean of {width / 1e9:.3g} s.",) if width > step else ()
     top = greatest(rows["value"])
+    rows = with_guarantees(cell, links, rows)
     return class_lines(
         cell, medium, links, rows, "Share of the link", top=top, share=True, alt_text=text, notes=(*notes, *left_out)
     )

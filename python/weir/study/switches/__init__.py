@@ -14,7 +14,7 @@ from weir.study.switches._between import BetweenRig, Senders
 from weir.study.switches._characterise import Characterised, characterise
 from weir.study.switches._compare import Behaviour
 from weir.study.switches._fit import Class, Fitted, Pause, class_of, fit, window_ns
-from weir.study.switches._hidden import Verdict, hidden, judged
+from weir.study.switches._hidden import SMALL_MEMORIES, USUAL_MEMORIES, Verdict, hidden, judged
 from weir.study.switches._isolines import Isolines, error_of, isolines
 from weir.study.switches._memory import MemoryFit, Resume
 from weir.study.switches._model import ModelRig
@@ -25,6 +25,8 @@ from weir.study.switches._yaml import flow_text, switch_words, yaml_text
 from weir.study.switches.page import build
 
 __all__ = [
+    "SMALL_MEMORIES",
+    "USUAL_MEMORIES",
     "Behaviour",
     "BetweenRig",
     "Characterised",

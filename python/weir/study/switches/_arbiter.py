@@ -25,6 +25,8 @@ _DETERMINED = 0.65
 """Spread up to which the order of service counts as determined."""
 _OVERLAP = 0.02
 _MANY, _NOTHING = 64, 0.002
+_FEW = 16
+"""Departures with four inputs from which on their choice is known: in a small memory, all four seldom have packets."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def _random_choice(seen: Evidence) -> bool:
     if seen.pair.count < 50 or not _spread_wide(seen):
         return False
     two, four = seen.pair.stay, seen.four.stay
-    if abs(two - 0.5) > 0.05 or seen.four.count < 50:
+    if abs(two - 0.5) > 0.05 or seen.four.count < _FEW:
         return False
     inputs = len(seen.four.pairs)
     return inputs == 2 or abs(four - 1 / inputs) < abs(four - two)

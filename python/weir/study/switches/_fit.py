@@ -92,6 +92,7 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
     if law.kind == "fifo" and rig.exact:
         starvation[f"{full} by one clock"] = _one_clock(bench)
     memory, resume, notes = _memory(bench, states, by_output=law.kind == "fifo")
+    memory, resume = _with_room(memory, resume, max(bench.lead))
     pause = _pause(rig, observed, states)
     if pause is not None and not memory.bound:
         notes = (*notes, "PAUSE prevents losses: the memory is a lower bound")
@@ -147,6 +148,14 @@ def _small_packets(bench: _Bench, most: float) -> list[States]:
     }
     named = {f"{size} B, {name}": trial for name, trial in trials.items()}
     return [bench.states(bench.observe(trial, name)) for name, trial in named.items() if trial is not None]
+
+
+def _with_room(memory: MemoryFit, resume: Resume, packet: int) -> tuple[MemoryFit, Resume]:
+    """A memory with room for a packet of ``packet`` bytes, since such passed: the fit may be off by a small packet."""
+    short = max(packet - (memory.own + memory.pool), 0.0)
+    own, pool = (memory.own, memory.pool + short) if memory.pool else (memory.own + short, 0.0)
+    memory = replace(memory, own=own, pool=pool)
+    return memory, replace(resume, bytes=min(resume.bytes, int(own + pool) - packet))
 
 
 def _with_rounds(bench: _Bench, found: Fitted, observed: Mapping[str, Observation]) -> Fitted:

@@ -18,8 +18,12 @@ from weir.study.switches._isolines import error_of, isolines
 from weir.study.switches._model import ModelRig
 from weir.study.switches._yaml import flow_text, switch_words
 
-__all__ = ["Verdict", "hidden", "judged", "sizes"]
+__all__ = ["SMALL_MEMORIES", "USUAL_MEMORIES", "Verdict", "hidden", "judged", "sizes"]
 
+USUAL_MEMORIES = (15e3, 8e6)
+"""Least and greatest size of a drawn memory, bytes."""
+SMALL_MEMORIES = (1.6e3, 40e3)
+"""The same of memories that hold few packets: one of 1500 B at least."""
 _ARBITERS = ("fifo", "round_robin", "weighted", "islip", "pim", "bursty")
 _MEMORIES = ("shared", "partitioned", "mixed")
 
@@ -28,9 +32,9 @@ def _log_uniform(draw: random.Random, low: float, high: float) -> float:
     return math.exp(draw.uniform(math.log(low), math.log(high)))
 
 
-def hidden(draw: random.Random) -> dict[str, Any]:
-    """A switch in the words of the scenario language."""
-    switch: dict[str, Any] = {"memory": _memory(draw, draw.choice(_MEMORIES)), "arbiter": _arbiter(draw)}
+def hidden(draw: random.Random, between: tuple[float, float] = USUAL_MEMORIES) -> dict[str, Any]:
+    """A switch in the words of the scenario language, with a memory ``between`` two sizes in bytes."""
+    switch: dict[str, Any] = {"memory": _memory(draw, draw.choice(_MEMORIES), between), "arbiter": _arbiter(draw)}
     largest = _smallest_limit(switch["memory"])
     if draw.random() < 0.25:
         switch["resume"] = f"{round(_log_uniform(draw, 3 * 1538, max(largest / 2, 4 * 1538)))}B"
@@ -46,8 +50,8 @@ def hidden(draw: random.Random) -> dict[str, Any]:
     return switch
 
 
-def _memory(draw: random.Random, kind: str) -> dict[str, Any]:
-    size = round(_log_uniform(draw, 15e3, 8e6))
+def _memory(draw: random.Random, kind: str, between: tuple[float, float]) -> dict[str, Any]:
+    size = round(_log_uniform(draw, *between))
     alpha = {} if draw.random() < 0.4 else {"alpha": round(_log_uniform(draw, 0.1, 16), 3)}
     if kind == "partitioned":
         return {kind: {"size": f"{size}B"}}
