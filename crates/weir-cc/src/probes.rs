@@ -56,9 +56,13 @@ impl Probes {
 
     /// What is wrong with the probes, if something is.
     pub fn fault(&self) -> Option<String> {
-        let refused = self.places().refused;
+        let Places { places, refused } = self.places();
+        if places[0].name[0] == 0 {
+            // Most congestion controls show nothing; a value is refused only if no place is free.
+            return None;
+        }
         if refused[0] != 0 {
-            let name = text(&name(refused));
+            let name = text(&name(*refused));
             return Some(format!("shows one value too many, {name:?}; a congestion control has at most {MAX_PROBES}"));
         }
         let odd = self.values().map(|(name, _)| text(&name)).find(|name| !name.bytes().all(is_of_name))?;

@@ -4,6 +4,8 @@
 //! a fixed number of slots: setting a slot costs one comparison per level, and the earliest is at the root. Events are
 //! ordered by (time, slot), so that a run is deterministic. One word holds both, the slot in the low bits.
 
+use std::ops::Range;
+
 use weir_units::Time;
 
 /// The region of a slot that is never set.
@@ -98,6 +100,33 @@ impl Calendar {
         self.winner(self.roots[region as usize] as usize)
     }
 
+    /// The times of the earliest events of each of these regions.
+    #[inline]
+    pub fn firsts_of(&self, regions: Range<u32>) -> impl Iterator<Item = Time> + '_ {
+        let roots = &self.roots[regions.start as usize..regions.end as usize];
+        roots.iter().map(|root| Time(self.tree[*root as usize] >> self.slot_bits))
+    }
+
+    /// The sources of a region that are due before `end`, with their times, in the order of their slots.
+    #[inline]
+    pub fn due_before(&self, region: u32, end: Time) -> impl Iterator<Item = (u32, Time)> + '_ {
+        let (first, width) = self.leaves_of(region);
+        let end = self.key(0, end);
+        let (bits, mask) = (self.slot_bits, (1 << self.slot_bits) - 1);
+        let leaves = self.tree[first..first + width].iter();
+        leaves.filter(move |leaf| **leaf < end).map(move |leaf| ((leaf & mask) as u32, Time(leaf >> bits)))
+    }
+
+    /// The first leaf of a region and their number.
+    #[inline]
+    fn leaves_of(&self, region: u32) -> (usize, usize) {
+        let (mut first, mut width) = (self.roots[region as usize] as usize, 1);
+        while 2 * first < self.tree.len() {
+            (first, width) = (2 * first, 2 * width);
+        }
+        (first, width)
+    }
+
     #[inline]
     fn winner(&self, node: usize) -> (Time, u32) {
         let winner = self.tree[node];
@@ -160,10 +189,7 @@ impl Calendar {
             debug_assert!(leaf > 0 && root == self.roots[region as usize], "slot {slot} is not of region {region}");
             self.tree[leaf as usize] = self.key(slot, at);
         }
-        let (mut first, mut width) = (self.roots[region as usize] as usize, 1);
-        while 2 * first < self.tree.len() {
-            (first, width) = (2 * first, 2 * width);
-        }
+        let (mut first, mut width) = self.leaves_of(region);
         while width > 1 {
             let (upper, lower) = self.tree.split_at_mut(first);
             (first, width) = (first / 2, width / 2);
@@ -254,6 +280,10 @@ mod tests {
                 for region in 0..=*regions.iter().max().unwrap() {
                     let expected = earliest(&oracle, &|slot| regions[slot] == region);
                     prop_assert_eq!(due(calendar.first_of(region)), expected);
+                    prop_assert_eq!(calendar.firsts_of(region..region + 1).next(), Some(calendar.first_of(region).0));
+                    let early: Vec<(u32, Time)> = calendar.due_before(region, Time(25)).collect();
+                    let expected = (0..).zip(&oracle).zip(&regions).filter(|((_, at), of)| **of == region && at.0 < 25);
+                    prop_assert_eq!(early, expected.map(|((slot, at), _)| (slot, *at)).collect::<Vec<_>>());
                 }
                 if !split {
                     prop_assert_eq!(due(calendar.first()), earliest(&oracle, &|_| true));

@@ -80,7 +80,7 @@ impl Telemetry {
                 continue;
             };
             let sender = &connection.sender;
-            let totals = flow.totals();
+            let (before, counters) = (&flow.base, sender.counters());
             self.tables.samples.push(SampleRow {
                 time_ns: now.0,
                 flow: index as u32,
@@ -90,10 +90,10 @@ impl Telemetry {
                 srtt_ns: sender.srtt().map_or(NULL_U64, |d| d.0),
                 min_rtt_ns: sender.min_rtt().map_or(NULL_U64, |d| d.0),
                 pacing_rate_bps: sender.pacing_rate().map_or(NULL_U64, |rate| rate.saturating_mul(8)),
-                acked_bytes: totals.acked_bytes,
-                sent_bytes: totals.counters.sent_bytes,
-                retransmitted_packets: totals.counters.retransmitted_packets,
-                timeouts: totals.counters.timeouts as u32,
+                acked_bytes: before.acked_bytes + sender.acked_bytes(),
+                sent_bytes: before.counters.sent_bytes + counters.sent_bytes,
+                retransmitted_packets: before.counters.retransmitted_packets + counters.retransmitted_packets,
+                timeouts: (before.counters.timeouts + counters.timeouts) as u32,
                 ca_state: sender.ca_state(),
             });
             for (probe, value) in sender.probes() {

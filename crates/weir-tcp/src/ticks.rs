@@ -40,9 +40,11 @@ pub(crate) fn expiry(now: Time, timeout: Dur) -> Time {
     Time((((due >> shift) + 1) << shift) * TICK_NS)
 }
 
+/// Three for each level: the first one, by its number `n`, with fewer than `FIRST_LEVEL * 8^n` ticks, or the last one.
+#[inline]
 fn slot_shift(ticks: u64) -> u32 {
-    let level = (0..LEVELS - 1).find(|level| ticks < FIRST_LEVEL << (3 * level));
-    3 * level.unwrap_or(LEVELS - 1)
+    let bits = u64::BITS - (ticks / FIRST_LEVEL).leading_zeros();
+    3 * bits.div_ceil(3).min(LEVELS - 1)
 }
 
 #[cfg(test)]
@@ -51,6 +53,14 @@ mod tests {
 
     fn expires_us(now_us: u64, timeout_us: u64) -> u64 {
         expiry(Time(now_us * 1000), Dur::from_micros(timeout_us)).0 / 1000
+    }
+
+    #[test]
+    fn levels_end_at_powers_of_eight() {
+        for ticks in (0..200_000).chain([63 << 18, (63 << 18) - 1, 63 << 21, (63 << 21) - 1, 63 << 24, u64::MAX]) {
+            let level = (0..LEVELS - 1).find(|level| ticks < FIRST_LEVEL << (3 * level));
+            assert_eq!(slot_shift(ticks), 3 * level.unwrap_or(LEVELS - 1), "{ticks} ticks");
+        }
     }
 
     #[test]

@@ -191,7 +191,7 @@ impl Simulation {
             if from >= end {
                 return;
             }
-            self.sort_inputs(region, batch, inputs, (from, end.min(from.saturating_add(SORTED_NS))));
+            self.sort_inputs(region, batch, (from, end.min(from.saturating_add(SORTED_NS))));
             let Batch { packets, unsorted, order, next, .. } = &mut *batch;
             for places in order.chunks(BATCH) {
                 packets.extend(places.iter().map(|key| unsorted[(key & ((1 << SORTED_BITS) - 1)) as usize]));
@@ -201,24 +201,24 @@ impl Simulation {
         }
     }
 
-    /// Takes the packets before an instant from many pipes and sorts them: by time, then by pipe. `from` is the time of the
-    /// earliest one.
-    fn sort_inputs(&mut self, region: u32, batch: &mut Batch, inputs: &[u32], (from, end): (u64, u64)) {
+    /// Takes the packets before an instant from the many pipes of a region and sorts them: by time, then by pipe. `from` is the
+    /// time of the earliest one.
+    fn sort_inputs(&mut self, region: u32, batch: &mut Batch, (from, end): (u64, u64)) {
         let Batch { unsorted, order, spare, due, .. } = batch;
         unsorted.clear();
         order.clear();
         let pipes = self.slots.pipes;
-        for (place, input) in inputs.iter().enumerate() {
-            if let Some(later) = inputs.get(place + FETCHED) {
-                fetch_line(&self.links[*later as usize].pipe);
+        due.clear();
+        due.extend(self.calendar.due_before(region, Time(end)));
+        for place in 0..due.len() {
+            if let Some((later, _)) = due.get(place + FETCHED) {
+                fetch_line(&self.links[(later - pipes) as usize].pipe);
             }
-            if let Some(later) = inputs.get(place + FETCHED / 2) {
-                self.links[*later as usize].fetch_ends();
+            if let Some((later, _)) = due.get(place + FETCHED / 2) {
+                self.links[(later - pipes) as usize].fetch_ends();
             }
-            if self.calendar.due(pipes + input).0 >= end {
-                continue;
-            }
-            let Pipe::Fifo(ring) = &mut self.links[*input as usize].pipe else {
+            let (slot, next) = &mut due[place];
+            let Pipe::Fifo(ring) = &mut self.links[(*slot - pipes) as usize].pipe else {
                 unreachable!("the pipes of a router keep the order")
             };
             let before = unsorted.len();
@@ -227,7 +227,7 @@ impl Simulation {
                 unsorted.push((*at, packet.hopped()));
             }
             ring.skip(unsorted.len() - before);
-            due.push((pipes + input, ring.front().map_or(Time::MAX, |(at, _)| *at)));
+            *next = ring.front().map_or(Time::MAX, |(at, _)| *at);
         }
         self.calendar.set_many(region, due.drain(..));
         sort_keys(order, SORTED_BITS, spare);

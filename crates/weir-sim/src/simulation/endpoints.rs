@@ -247,7 +247,7 @@ impl Simulation {
     #[inline]
     pub(super) fn pump(&mut self, index: usize) {
         let now = self.now;
-        while let Some(transmit) = Sending::of(self, index).and_then(|mut sending| sending.next(now)) {
+        while let Some(transmit) = Sending::of(self, index).and_then(|mut sending| sending.next(now, false)) {
             self.move_train(None);
             self.transmit(index, transmit);
         }

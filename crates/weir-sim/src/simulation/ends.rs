@@ -167,7 +167,7 @@ impl Simulation {
             }
             taken += 1;
             now = at;
-            rest = sending.next(now);
+            rest = sending.next(now, true);
             if rest.is_some() {
                 break;
             }

@@ -39,6 +39,8 @@ const EVENTS_A_REGION: u64 = 16;
 struct Group {
     /// The places of its regions.
     regions: Range<usize>,
+    /// The ends of flows that its regions are, each with the link that leads there; empty for a single region.
+    ends: Vec<(End, u32)>,
     /// What feeds each of them; [`Feeder::region`] is the place of a group.
     feeders: Vec<Feeder>,
 }
@@ -97,11 +99,14 @@ fn groups(regions: &[Region]) -> Vec<Group> {
         });
         match groups.last_mut().filter(|_| joins) {
             Some(last) => last.regions.end = place + 1,
-            None => groups.push(Group { regions: place..place + 1, feeders: Vec::new() }),
+            None => groups.push(Group { regions: place..place + 1, ends: Vec::new(), feeders: Vec::new() }),
         }
         of_regions.push(groups.len() as u32 - 1);
     }
     for group in &mut groups {
+        if group.regions.len() > 1 {
+            group.ends = regions[group.regions.clone()].iter().filter_map(Region::end).collect();
+        }
         for feeder in &regions[group.regions.start].feeders {
             let fed = Feeder { region: of_regions[feeder.region as usize], ..*feeder };
             match group.feeders.iter_mut().find(|known| (known.region, known.gate) == (fed.region, fed.gate)) {
@@ -267,7 +272,10 @@ impl Simulation {
                     group.feeders.iter().map(|feeder| feeder.reach(clocks[feeder.region as usize], &self.links));
                 let safe = reach.fold(end, u64::min);
                 if safe > clocks[index] {
-                    visits += self.visit_group(&regions[group.regions.clone()], due, batch, safe);
+                    visits += match &regions[group.regions.clone()] {
+                        [region] => self.visit(region, batch, safe),
+                        ends => self.visit_ends(ends[0].number, &group.ends, due, safe),
+                    };
                     clocks[index] = safe;
                 }
                 behind |= safe < end;
@@ -277,23 +285,14 @@ impl Simulation {
         lookahead.passed(visits, self.statistics.events - before, end - from);
     }
 
-    /// Processes the events of the regions of a group before `end`; returns how many have some.
+    /// Processes the events of the ends of a group before `end`; returns how many have some. Their regions have numbers from
+    /// `first` on.
     ///
     /// What one of them does reaches no other before `end`.
-    fn visit_group(&mut self, regions: &[Region], due: &mut Vec<(End, u32)>, batch: &mut Batch, end: u64) -> u64 {
-        let with_events = regions.iter().filter(|region| self.calendar.first_of(region.number).0.0 < end);
-        if let [region] = regions {
-            let visits = with_events.count() as u64;
-            if visits > 0 {
-                self.visit(region, batch, end);
-            }
-            return visits;
-        }
+    fn visit_ends(&mut self, first: u32, ends: &[(End, u32)], due: &mut Vec<(End, u32)>, end: u64) -> u64 {
+        let events = self.calendar.firsts_of(first..first + ends.len() as u32);
         due.clear();
-        due.extend(with_events.filter_map(|region| match region.kind {
-            Kind::End { end: side, input } => Some((side, input)),
-            _ => None,
-        }));
+        due.extend(events.zip(ends).filter(|(at, _)| at.0 < end).map(|(_, end)| *end));
         for (place, (side, input)) in due.iter().enumerate() {
             self.fetch_for(&due[place..]);
             self.run_end(*side, *input, end);
@@ -301,14 +300,18 @@ impl Simulation {
         due.len() as u64
     }
 
-    /// Processes the events of a region before `end`.
-    fn visit(&mut self, region: &Region, batch: &mut Batch, end: u64) {
+    /// Processes the events of a region before `end`; returns 1 if it has some.
+    fn visit(&mut self, region: &Region, batch: &mut Batch, end: u64) -> u64 {
+        if self.calendar.first_of(region.number).0.0 >= end {
+            return 0;
+        }
         match &region.kind {
             Kind::Router => self.run_router(region.number, end),
             Kind::Bottleneck { link, inputs } => self.run_bottleneck(region.number, batch, *link, inputs, end),
             Kind::End { end: side, input } => self.run_end(*side, *input, end),
             Kind::Mixed => self.run_region(region.number, end),
         }
+        1
     }
 
     /// Processes the events of a region of any kind before `end`, one by one.

@@ -22,6 +22,7 @@ use weir_plan::{ChangeKind, Delay, Plan};
 use weir_units::{Bytes, Dur, Rate, Time};
 
 use super::batches::{Kind, Kinds};
+use super::ends::End;
 use super::slots::Slots;
 use crate::packet::Packet;
 
@@ -215,12 +216,17 @@ impl Regions {
 }
 
 impl Region {
-    /// The link that leads to the end of a flow, if the region is one.
-    pub fn end_input(&self) -> Option<u32> {
+    /// The end of a flow and the link that leads there, if the region is one.
+    pub fn end(&self) -> Option<(End, u32)> {
         match self.kind {
-            Kind::End { input, .. } => Some(input),
+            Kind::End { end, input } => Some((end, input)),
             _ => None,
         }
+    }
+
+    /// The link that leads to the end of a flow, if the region is one.
+    pub fn end_input(&self) -> Option<u32> {
+        self.end().map(|(_, input)| input)
     }
 }
 

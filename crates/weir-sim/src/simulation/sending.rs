@@ -103,15 +103,19 @@ impl<'a> Sending<'a> {
     }
 
     /// Transmits trains, which the caller [moves on](Simulation::move_train); returns a packet that needs more ado. None if
-    /// the sender may send nothing now.
+    /// the sender may send nothing now. `after_ack`: at once after a plain acknowledgement.
     #[inline]
-    pub fn next(&mut self, now: Time) -> Option<Transmit> {
+    pub fn next(&mut self, now: Time, after_ack: bool) -> Option<Transmit> {
         if *self.wake <= now {
             // Left in the past, it would be due again and again at the same instant.
             *self.wake = Time::MAX;
         }
-        if self.trains && self.send_train(now) {
+        let (sent, fills_window) = if self.trains { self.send_train(now, after_ack) } else { (0, false) };
+        if fills_window {
             return None;
+        }
+        if after_ack && sent == 0 {
+            self.sender().sent_no_train(now);
         }
         let Connection { sender, full_bytes, .. } = &mut *self.connection;
         if self.local_limited && !self.local.has_room(sender, *full_bytes, now, self.wake) {
@@ -129,15 +133,16 @@ impl<'a> Sending<'a> {
     }
 
     /// Transmits a train of new segments over a link that sends them without more ado; nothing if there is none. Does what
-    /// the rest of [`next`](Sending::next) does for each of them, without a look at rare cases. True if they fill the
-    /// window, and nothing else prevents more.
+    /// the rest of [`next`](Sending::next) does for each of them, without a look at rare cases. Returns their number, and
+    /// whether they fill the window, and nothing else prevents more.
     #[inline]
-    fn send_train(&mut self, now: Time) -> bool {
+    fn send_train(&mut self, now: Time, after_ack: bool) -> (u32, bool) {
+        let none = (0, false);
         let Connection { sender, full_bytes, .. } = &mut *self.connection;
-        let Some(Train { first: segment, segments: most, fills_window }) = sender.train(now) else { return false };
+        let Some(Train { first: segment, segments: most, fills_window }) = sender.train(now) else { return none };
         let mut room = self.local.room(self.local_limited, sender, *full_bytes, now, self.wake);
         if most == 0 || !room.is_left() {
-            return false;
+            return none;
         }
         let first = self.segment.numbered(segment.seq).stamped(segment.tsval);
         let at = now.max(self.host_until);
@@ -145,7 +150,7 @@ impl<'a> Sending<'a> {
         let outcome = if self.fused {
             let most = most.min((TRAIN - self.train.len()) as u64);
             if most == 0 {
-                return false;
+                return none;
             }
             self.first.send_train(at, most, *full_bytes, |_, departure, arrival| {
                 self.train.push((arrival, first.advanced(sent)));
@@ -164,7 +169,7 @@ impl<'a> Sending<'a> {
             })
         };
         if outcome.is_none() {
-            return false;
+            return none;
         }
         let has_room = room.is_left();
         if let Some(arrival) = leads {
@@ -172,12 +177,12 @@ impl<'a> Sending<'a> {
         }
         self.statistics.packets += u64::from(sent);
         self.statistics.unsent += if at > self.end { u64::from(sent) } else { 0 };
-        sender.sent_train(now, u64::from(sent));
+        sender.sent_train(now, u64::from(sent), after_ack);
         let fills_window = fills_window && u64::from(sent) == most && has_room;
         if fills_window {
             sender.window_is_full(now);
         }
-        fills_window
+        (sent, fills_window)
     }
 }
 

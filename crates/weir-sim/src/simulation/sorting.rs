@@ -4,20 +4,25 @@
 //! or three passes (D. E. Knuth, "The Art of Computer Programming", volume 3, section 5.2.5, algorithm R).
 
 /// Fewer keys are compared.
-const FEW: usize = 1 << 10;
-/// The largest digit, bits: a table of its values stays in the nearest cache.
-const DIGIT_BITS: u32 = 12;
+const FEW: usize = 1 << 7;
+/// So many keys are worth a larger table of the values of a digit.
+const MANY: usize = 1 << 12;
 
 /// Sorts keys, of which only the bits from `low` on count; those that are equal there keep their order, which must be that
 /// of the lower bits. `spare` is memory.
 pub(super) fn sort_keys(keys: &mut Vec<u64>, low: u32, spare: &mut Vec<u64>) {
-    if keys.len() < FEW {
-        keys.sort_unstable();
-        return;
+    match keys.len() {
+        0..FEW => keys.sort_unstable(),
+        FEW..MANY => sort_by_digits::<{ 1 << 9 }>(keys, low, spare),
+        _ => sort_by_digits::<{ 1 << 12 }>(keys, low, spare),
     }
+}
+
+/// As [`sort_keys`], by digits of at most so many `VALUES`: a table of them stays in the nearest cache.
+fn sort_by_digits<const VALUES: usize>(keys: &mut Vec<u64>, low: u32, spare: &mut Vec<u64>) {
     let used = keys.iter().fold(0, |all, key| all | key) >> low;
     let bits = u64::BITS - used.leading_zeros();
-    let passes = bits.div_ceil(DIGIT_BITS);
+    let passes = bits.div_ceil(VALUES.trailing_zeros());
     if passes == 0 {
         return;
     }
@@ -26,11 +31,11 @@ pub(super) fn sort_keys(keys: &mut Vec<u64>, low: u32, spare: &mut Vec<u64>) {
     spare.resize(keys.len(), 0);
     for pass in 0..passes {
         let shift = low + pass * digit_bits;
-        let digit = |key: u64| (key >> shift & mask) as usize;
-        let mut places = [0_u32; 1 << DIGIT_BITS];
+        let digit = |key: u64| (key >> shift & mask) as usize & (VALUES - 1);
+        let mut places = [0_u32; VALUES];
         keys.iter().for_each(|key| places[digit(*key)] += 1);
         let mut before = 0;
-        for place in &mut places[..1 << digit_bits] {
+        for place in &mut places {
             before += std::mem::replace(place, before);
         }
         for key in keys.iter() {

@@ -14,7 +14,8 @@ const EXPECTED_ADVANCE: u32 = 1 << 1;
 
 impl Sender {
     /// Processes an acknowledgement without SACK blocks and echo of a congestion mark; `ack`: the low 32 bits of the next
-    /// segment expected. False, and nothing done, unless it is plain.
+    /// segment expected. False, and nothing done, unless it is plain. Afterwards the caller says what follows: a train that
+    /// the acknowledgement [permits](Sender::sent_train), or [none](Sender::sent_no_train).
     #[inline]
     pub fn on_plain_ack(&mut self, now: Time, ack: u32) -> bool {
         let una = self.board.una;
@@ -53,7 +54,6 @@ impl Sender {
         });
         self.adapt_reordering_window(now);
         self.cc.in_ack_event(EXPECTED_ADVANCE);
-        self.rearm(now);
         self.recovery.timeouts_in_row = 0;
         if self.legacy {
             self.grow_legacy(now, flight);
@@ -63,6 +63,12 @@ impl Sender {
         }
         self.update_pacing_rate();
         true
+    }
+
+    /// No train followed a plain acknowledgement at once: the timer is set as after any progress.
+    #[inline]
+    pub fn sent_no_train(&mut self, now: Time) {
+        self.rearm(now);
     }
 
     /// Whether nothing is believed lost, late or twice under way, and the window grows with each acknowledgement. A

@@ -110,9 +110,10 @@ impl Sender {
         unsent.saturating_sub(1).min(free) / u64::from(self.mss)
     }
 
-    /// The first `segments` segments of [`Sender::train`] are sent.
+    /// The first `segments` segments of [`Sender::train`] are sent, at least one; `after_ack`: at once after an
+    /// acknowledgement of [`Sender::on_plain_ack`].
     #[inline]
-    pub fn sent_train(&mut self, now: Time, segments: u64) {
+    pub fn sent_train(&mut self, now: Time, segments: u64, after_ack: bool) {
         let mut order = self.counters.sent_packets as u32;
         for _ in 0..segments {
             self.board.push(now.0, order, self.mss as u16);
@@ -127,7 +128,12 @@ impl Sender {
         self.last_sent = now;
         self.counters.sent_packets += segments;
         self.counters.sent_bytes += bytes;
-        if self.timer.may_probe() {
+        if after_ack {
+            // What is sent now decides, not that something was acknowledged before.
+            if !self.try_arm_probe(now, false) {
+                self.rearm(now);
+            }
+        } else if self.timer.may_probe() {
             self.arm_probe(now);
         }
     }

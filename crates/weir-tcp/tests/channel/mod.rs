@@ -262,7 +262,14 @@ impl Connection {
         let Some(mut other) = before.filter(|_| ack.sack.is_empty() && ack.echo == 0) else { return Ok(()) };
         if other.on_plain_ack(self.now, ack.ack as u32) {
             self.outcome.plain.1 += 1;
+            let (mut first, mut second) = (other.clone(), self.sender.clone());
+            other.sent_no_train(self.now);
             same("sender after a plain acknowledgement", &other, &self.sender)?;
+            if let Some(train) = second.train(self.now).filter(|train| train.segments > 0) {
+                first.sent_train(self.now, train.segments, true);
+                second.sent_train(self.now, train.segments, false);
+                same("sender after a plain acknowledgement and a train", &first, &second)?;
+            }
         }
         Ok(())
     }
@@ -315,7 +322,7 @@ impl Connection {
     fn compare_train(&mut self) -> Result<(), String> {
         let Some(train) = self.sender.train(self.now).filter(|train| train.segments > 0) else { return Ok(()) };
         let (mut whole, mut single) = (self.sender.clone(), self.sender.clone());
-        whole.sent_train(self.now, train.segments);
+        whole.sent_train(self.now, train.segments, false);
         for place in 0..train.segments {
             let expected = Segment { seq: train.first.seq + place, ..train.first };
             same("segment", &single.poll_transmit(self.now), &Some(Transmit::Data(expected)))?;
