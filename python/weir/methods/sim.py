@@ -22,7 +22,7 @@ __all__ = ["Sim"]
 
 _FIRST_STEP_NS = 10_000_000
 _MIN_STEP_NS = 1_000_000
-_WALL_STEP_S = 0.2
+_WALL_STEP_S = 0.05
 """Wall time between two drains of the tables and progress reports; does not affect results."""
 _START_S = 0.3
 _FEW = 3
