@@ -24,6 +24,7 @@ def main() -> int:
     """Writes the documents; or returns 1 if one of them is not current."""
     check = sys.argv[1:] == ["--check"]
     stale = [name for name, render in DOCUMENTS.items() if not _settle(ROOT / name, render(), check=check)]
+    stale += _settle_figures(check=check)
     if stale:
         print(f"not current: {', '.join(stale)}; run `make docs`", file=sys.stderr)
     return 1 if stale else 0
@@ -36,6 +37,18 @@ def _settle(path: Path, text: str, *, check: bool) -> bool:
         path.write_text(text, encoding="utf-8")
         print(f"wrote {path.relative_to(ROOT)}")
     return current or not check
+
+
+def _settle_figures(*, check: bool) -> list[str]:
+    """Redraws the figures of claims that show something else than the stored results; with ``check`` it names them."""
+    from weir.study.claims import is_current
+
+    figures = {ROOT / "docs" / "claims" / name: figure for name, figure in _claims().figures().items()}
+    stale = {file: figure for file, figure in figures.items() if not is_current(file, figure)}
+    for file, figure in stale.items() if not check else ():
+        file.write_text(figure.svg(), encoding="utf-8")
+        print(f"wrote {file.relative_to(ROOT)}")
+    return [str(file.relative_to(ROOT)) for file in stale] if check else []
 
 
 def _tables() -> str:

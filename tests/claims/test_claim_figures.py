@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from weir.scenario import Scenario, parse
-from weir.study.claims import Claim, Pages, Papers, Plan, State, Store, Unit, execute, states, work_of
+from weir.study.claims import Claim, Pages, Papers, Plan, State, Store, Unit, execute, is_current, states, work_of
 from weir.study.claims._charts import _columns, _labelled, _read_values, _scale, draw
 from weir.study.claims._curves import profiles, read_curves, read_profiles
 from weir.study.claims._grids import _numbered
@@ -98,7 +98,7 @@ def test_curves_have_the_stored_values_in_the_middle_of_their_intervals(state: S
     assert full.filter(full["curve"] == "af")["value"].to_list() == pytest.approx([70] * 7, rel=0.02)
     later = replace(state.used["0001-r0"], repeat=1)
     assert read_curves(figure, state, later) is None
-    svg = draw(figure, _papers(figure), state)
+    svg = draw(figure, _papers(figure), state).svg()
     assert all(f">{name}<" in svg for name in ("af", "be", "weir", "paper"))
 
 
@@ -122,7 +122,7 @@ def test_a_map_marks_the_cells_whose_metric_is_below_one(state: State) -> None:
     assert frame["value"].to_list()[0] == pytest.approx(70, rel=0.05)
     assert frame["outlined"].to_list() == [1, 1]
     assert frame["dotted"].to_list() == [0, 0]
-    svg = draw(figure, _papers(figure), state)
+    svg = draw(figure, _papers(figure), state).svg()
     assert all(f">{name}<" in svg for name in ("AF", "All", "10ms", "40ms", "gentle", "none"))
 
 
@@ -176,7 +176,7 @@ def test_a_ping_pong_has_a_point_for_each_message_at_the_time_of_its_answer(tmp_
     assert ideal["x"].to_list()[-2:] == pytest.approx([first + 0.0372 * 9, first + 0.0372 * 10], rel=0.15)
     assert slow["x"][-1] > ideal["x"][-1], "slow start takes round trips"
     assert len(slow) == len(ideal) == 10
-    svg = draw(figure, _papers(figure), state)
+    svg = draw(figure, _papers(figure), state).svg()
     assert all(f">{name}<" in svg for name in ("slow", "ideal"))
 
 
@@ -210,8 +210,24 @@ def test_a_figure_has_the_values_of_other_scenarios_beside_its_own(state: State)
         _figure("factor", metric=AF, over="rtt", by="slope", axis="Round trip", unit="Share"),
         others={"B/other": "another queue"},
     )
-    alone = draw(figure, _papers(figure), state, {state.unit: state})
+    alone = draw(figure, _papers(figure), state, {state.unit: state}).svg()
     other = Unit("B/other", "full", "sim")
-    beside = draw(figure, _papers(figure), state, {state.unit: state, other: replace(state, unit=other)})
+    beside = draw(figure, _papers(figure), state, {state.unit: state, other: replace(state, unit=other)}).svg()
     assert "another queue" not in alone
     assert "another queue" in beside
+
+
+def test_a_figure_is_current_as_long_as_it_shows_the_stored_values(state: State, tmp_path: Path) -> None:
+    figure = _figure("factor", metric=AF, over="rtt", by="slope", axis="Round trip", unit="Share")
+    file = tmp_path / "figure.svg"
+    assert not is_current(file, draw(figure, _papers(figure), state))
+    file.write_text(draw(figure, _papers(figure), state).svg(), encoding="utf-8")
+
+    def with_value(factor: float) -> State:
+        one = state.used["0000-r0"]
+        value = {**one.values, AF: factor * float(one.values[AF])}
+        return replace(state, held={**state.held, "0000-r0": replace(one, values=value)})
+
+    assert is_current(file, draw(figure, _papers(figure), with_value(1 + 1e-13))), "the last digits do not count"
+    assert not is_current(file, draw(figure, _papers(figure), with_value(1.001)))
+    assert not is_current(file, draw(replace(figure, title="Another"), _papers(figure), state))

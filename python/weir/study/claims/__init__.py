@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from weir.study.claims._execute import Plan, Work, execute, work_of
 from weir.study.claims._judge import Answer, Judged, Part, State, judge, states
-from weir.study.claims._page import Pages, write
+from weir.study.claims._page import Pages, is_current, write
 from weir.study.claims._papers import Claim, Papers, read_papers
 from weir.study.claims._refute import Weakness, parts_of, weaknesses
 from weir.study.claims._store import Result, Store, Unit
@@ -31,6 +31,7 @@ __all__ = [
     "Weakness",
     "Work",
     "execute",
+    "is_current",
     "judge",
     "parts_of",
     "read_papers",

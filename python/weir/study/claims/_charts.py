@@ -5,9 +5,11 @@ Values of the paper are hollow points on dashed lines, or dashed steps; ours are
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import altair as alt
@@ -16,6 +18,7 @@ import polars as pl
 from weir.report import theme
 from weir.report.charts import Chart, Drawing, category_scale, named, plain_spec
 from weir.report.figures import render_svg
+from weir.report.spec import rows_of
 from weir.study.claims._curves import curves, profiles, read_curves, read_profiles
 from weir.study.claims._grids import draw_isolines, draw_sequence, read_isolines, read_sequence
 from weir.study.claims._judge import State, kept_cells
@@ -24,7 +27,7 @@ from weir.study.claims._messages import draw_messages, read_messages
 from weir.study.claims._papers import Figure, Papers, Table
 from weir.study.claims._store import Result, Unit
 
-__all__ = ["draw", "state_of"]
+__all__ = ["Redrawn", "draw", "state_of"]
 
 _OURS, _PAPERS = "weir", "paper"
 
@@ -39,8 +42,40 @@ def state_of(figure: Figure | Table, known: Mapping[Unit, State], method: str) -
     return None
 
 
-def draw(figure: Figure, papers: Papers, state: State, known: Mapping[Unit, State] | None = None) -> str:
-    """The figure as SVG, of ``state`` and of its other scenarios in ``known``; the same results give the same bytes."""
+@dataclass(frozen=True)
+class Redrawn:
+    """A figure of a paper, before it is an SVG."""
+
+    chart: Chart
+    drawing: Drawing
+
+    @property
+    def mark(self) -> str:
+        """A comment that names what the figure shows: a hash of its look and its data, but for their last digits."""
+        rows = {name: rows_of(frame) for name, frame in self.drawing.data.items()}
+        shown = [self.chart.title, self.chart.caption, self.drawing.spec, rows]
+        text = json.dumps(_rounded(shown), sort_keys=True, ensure_ascii=False)
+        return f"<!-- shows {hashlib.sha256(text.encode()).hexdigest()[:16]} -->"
+
+    def svg(self) -> str:
+        """The figure as SVG; the same results give the same bytes."""
+        return f"{render_svg(self.chart, self.drawing)}\n{self.mark}\n"
+
+
+def _rounded(value: Any) -> Any:
+    """``value`` with numbers of nine digits: the order of a sum, and so its last digit, depends on the processor."""
+    match value:
+        case float():
+            return float(f"{value:.9g}")
+        case Mapping():
+            return {key: _rounded(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_rounded(one) for one in value]
+    return value
+
+
+def draw(figure: Figure, papers: Papers, state: State, known: Mapping[Unit, State] | None = None) -> Redrawn:
+    """The figure of ``state`` and of its other scenarios in ``known``."""
     frames = _frames(figure, state)
     for name, called in figure.others.items():
         if (beside := (known or {}).get(replace(state.unit, scenario=name))) is not None:
@@ -48,7 +83,7 @@ def draw(figure: Figure, papers: Papers, state: State, known: Mapping[Unit, Stat
     table = next((one for one in papers.tables if one.name == figure.options.get("table")), None)
     looks = replace(figure, options={**figure.options, "looks": papers.looks})
     drawing = _DRAWN[figure.kind](looks, frames, table)
-    return render_svg(Chart(figure.name, figure.title, "claims", (), figure.caption), drawing)
+    return Redrawn(Chart(figure.name, figure.title, "claims", (), figure.caption), drawing)
 
 
 def _frames(figure: Figure, state: State) -> list[tuple[Mapping[str, str], pl.DataFrame]]:

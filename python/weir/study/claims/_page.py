@@ -13,7 +13,7 @@ from weir.metrics.expect import Measurement, Verdict
 from weir.metrics.expect.parser import parse_check
 from weir.metrics.expect.syntax import Between, Binary, Compare, Logic, Number, Quantified, Within, walk
 from weir.scenario import Scenario
-from weir.study.claims._charts import draw, state_of
+from weir.study.claims._charts import Redrawn, draw, state_of
 from weir.study.claims._judge import Answer, Judged, Part, State, judge, kept_cells, states
 from weir.study.claims._papers import Claim, Papers, Table
 from weir.study.claims._store import Store, Unit
@@ -85,8 +85,8 @@ class Pages:
         """The papers that have a page."""
         return sorted({unit.scenario[0] for unit in self.known})
 
-    def figures(self) -> dict[str, str]:
-        """The redrawn figures as SVG, by file name; those without results are left out."""
+    def figures(self) -> dict[str, Redrawn]:
+        """The redrawn figures by file name; those without results are left out."""
         found = {}
         for figure in self.papers.figures:
             state = state_of(figure, self.known, self.method)
@@ -432,12 +432,22 @@ def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
+def is_current(file: Path, figure: Redrawn) -> bool:
+    """Whether ``file`` shows what ``figure`` shows."""
+    return file.is_file() and figure.mark in file.read_text(encoding="utf-8")
+
+
 def write(pages: Pages, documents: Path) -> list[Path]:
     """Writes all pages and figures below ``docs``; returns the files that changed."""
     texts = {"claims.md": pages.index()}
     texts |= {f"claims/{letter}.md": pages.paper(letter) for letter in pages.with_pages}
-    texts |= {f"claims/{name}": svg for name, svg in pages.figures().items()}
     changed = []
+    for name, figure in pages.figures().items():
+        file = documents / "claims" / name
+        if not is_current(file, figure):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(figure.svg(), encoding="utf-8")
+            changed.append(file)
     for name, text in texts.items():
         file = documents / name
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
