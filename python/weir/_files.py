@@ -32,16 +32,21 @@ def write_atomic(path: Path, text: str, *, durable: bool = True) -> None:
         OSError: it could not be written; ``path`` is unchanged, and no temporary file is left.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # left by an earlier process with the same id
     try:
-        with temporary.open("x", encoding="utf-8") as file:  # created here: follows no link of that name
-            file.write(text)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)  # left by an earlier process with the same id
+        try:
+            with temporary.open("x", encoding="utf-8") as file:  # created here: follows no link of that name
+                file.write(text)
+                file.flush()
+                if durable:
+                    os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        # A write says no name, and the temporary one tells nobody anything.
+        error.filename, error.filename2 = str(path), None
         raise
     if durable:
         sync_folder(path.parent)

@@ -186,6 +186,15 @@ class Folder:
         """
         self.expect(name, FILE)
         temporary = f".{_single(name)}.{os.getpid()}.tmp"
+        try:
+            self._replace(name, temporary, content, durable=durable)
+        except OSError as error:
+            # A write says no name, and the temporary one tells nobody anything.
+            error.filename, error.filename2 = str(self.path / name), None
+            raise
+        return self.path / name
+
+    def _replace(self, name: str, temporary: str, content: bytes, *, durable: bool) -> None:
         with contextlib.suppress(FileNotFoundError):  # left by an earlier process with the same id
             os.unlink(temporary, dir_fd=self.fd)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW, 0o666, dir_fd=self.fd)
@@ -202,7 +211,6 @@ class Folder:
             raise
         if durable:
             os.fsync(self.fd)
-        return self.path / name
 
     def move(self, name: str, to: Folder, called: str) -> None:
         """Moves the entry ``name`` to another folder.

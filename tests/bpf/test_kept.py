@@ -40,6 +40,8 @@ def test_what_is_loaded_stays_until_it_is_unloaded(bpffs: Path) -> None:
     assert listed("htcp")["bpf"] == {"available": True, "why_not": None, "loaded": ["weir_htcp"]}
     assert "loaded: weir_htcp" in weir_cc("list", "htcp")
     assert "unloaded: weir_htcp" in weir_cc("unload", "weir_htcp")
+    weir_cc("load", "htcp")
+    assert "unloaded: weir_htcp" in weir_cc("unload", "htcp"), "as it was loaded"
     assert "weir_htcp" not in available()
     assert not (bpffs / "weir").exists()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import sys
 import traceback
@@ -68,10 +67,12 @@ def report(error: Exception) -> int:
 
 
 def _show(error: click.ClickException) -> int:
-    """Prints click's message about a word of the command line, which may contain anything."""
-    text = io.StringIO()
-    error.show(file=text)
-    say(text.getvalue(), err=True, end="")
+    """Prints a message about a word of the command line, which may contain anything; and where help is."""
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    helps = ctx is not None and ctx.command.get_help_option(ctx) is not None
+    say(f"weir: {error.format_message()}", err=True)
+    if ctx is not None and helps:
+        say(f"'{ctx.command_path} --help' tells how it is used.", err=True)
     return BAD_INPUT
 
 

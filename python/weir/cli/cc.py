@@ -258,6 +258,8 @@ def build(source: Path, out: Path | None, bpf: bool, sanitize: bool) -> None:
         raise users.ControlError(
             f"{source}: a control in Python is not built: name it in a scenario, `cc: {_dotted(source)}`"
         )
+    if source.suffix != ".c":
+        raise users.ControlError(f"{source}: expected one C file, whose name ends in .c")
     shared = source.with_suffix(".so") if out is None else out / f"{source.stem}.so" if out.is_dir() else out
     with tempfile.TemporaryDirectory(prefix="weir-cc-") as folder:
         made = Path(folder) / shared.name
@@ -384,10 +386,18 @@ def unload(names: tuple[str, ...], everything: bool) -> None:
 
     if everything == bool(names):
         raise click.UsageError("name what to unload, or give --all")
-    removed = drop_all() if everything else drop(*names)
+    removed = drop_all() if everything else drop(*(_kept_as(name) for name in names))
     console().print(f"unloaded: {', '.join(removed)}" if removed else "nothing was loaded")
     if everything and (others := kept()):
         console().print(f"kept, because this user's weir did not load them: {', '.join(others)}; name one to unload it")
+
+
+def _kept_as(name: str) -> str:
+    """The name under which the kernel lists what `weir cc load` loaded by ``name``, also without ``--as``."""
+    from weir.bpf import kept
+
+    loaded, usual = kept(), f"weir_{name}"
+    return usual if name not in loaded and usual in loaded else name
 
 
 _PARITY = examples(

@@ -129,7 +129,8 @@ def _compare(
         raise click.UsageError("--split takes one RUN")
     run: Run = open_run(named[0][1], verify=verify)
     if split not in run.factors:
-        raise MetricError(f"the run has no factor {split!r}.{nearest(split, run.factors)}")
+        known = ", ".join(run.factors) or "none: it is not a sweep"
+        raise MetricError(f"the run has no factor {split!r} ({known}).{nearest(split, run.factors)}")
     values = run.factors[split]
     if len(values) < 2:
         raise MetricError(f"{split} has one value in this run, {values[0]}: there is nothing to compare")

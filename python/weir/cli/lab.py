@@ -32,7 +32,7 @@ __all__ = ["command"]
 _EPILOG = examples(
     ("weir lab build", "build it once, in some minutes"),
     ("weir lab status", "what the lab has, or why there is none"),
-    ("weir lab exec -- ping -c 3 127.0.0.1", "run any program of this machine in virtual time"),
+    ("weir lab exec -- uname -a", "run any program of this machine in virtual time"),
     ("weir lab shell", "start a shell inside"),
 )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir._files import made_folder
 from weir._inside import FILE, FOLDER, expect
 from weir.cli._common import console, examples, plural, verbosity_options, verify_option
 
@@ -117,17 +118,17 @@ def command(
     size = report.Size(width, None if height is None else round(height))
     run = open_run(folder, quiet=quiet, verify=verify)
     target = out or folder
-    target.mkdir(parents=True, exist_ok=True)
-    if chart is not None:
-        _draw(run, chart, target / "figures", formats or _FORMATS, size)
-        return
-    expect(target / "report.html", FILE)
-    if figures:
-        expect(target / "figures", FOLDER)
-    page = report.build(run, target / "report.html")
+    with made_folder(target):
+        if chart is not None:
+            _draw(run, chart, target / "figures", formats or _FORMATS, size)
+            return
+        expect(target / "report.html", FILE)
+        if figures:
+            expect(target / "figures", FOLDER)
+            written = report.figures(run, target / "figures", formats or _FORMATS, only or None, size)
+        page = report.build(run, target / "report.html")
     console().print(f"report: {page}")
     if figures:
-        written = report.figures(run, target / "figures", formats or _FORMATS, only or None, size)
         console().print(f"{plural(len(written), 'file')}: {target / 'figures'}")
         for path in written if verbose else ():
             console().print(f"  {path}")
