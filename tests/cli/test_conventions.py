@@ -283,3 +283,14 @@ def test_colours_are_for_terminals_and_no_color_is_honoured(no_color: str, *, co
 def test_the_package_is_the_command_too(module: str) -> None:
     ran = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
     assert ran.stdout.startswith("weir ")
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
+def test_every_command_can_be_ended_from_outside(number: str) -> None:
+    code = (
+        "import os, signal; import weir.cli._app as app; "
+        f"app.cli.main = lambda **_: os.kill(os.getpid(), signal.{number}); app.main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment())
+    assert ran.returncode == 130
+    assert "weir: interrupted" in ran.stderr

@@ -296,6 +296,9 @@ def test_a_cell_that_fails_gives_1_and_is_named(weir: Weir, here: Path) -> None:
     assert "warning" not in ran.out
     assert ", 2 failed: runs/two\n" in ran.out
     assert "Traceback" not in ran.out + ran.err
+    shown = weir("show", "runs/two")
+    assert shown.code == 2
+    assert "all failed; the first: 0000-r0: failed: flows[0]: no such congestion control" in shown.err
 
 
 def test_a_defect_in_a_cell_shows_its_trace_to_who_asks(weir: Weir, here: Path) -> None:

@@ -135,6 +135,7 @@ def test_mistakes_in_a_trace_say_where_they_are(tmp_path: Path, trace: str, said
         ("{at: [0s, 1s], link: bottleneck, rates: trace}", "begins at one instant"),
         ("{at: 0s, link: bottleneck, rate: 1Mbps, rates: trace}", "begins at one instant"),
         ("{at: 0s, link: bottleneck, rates: {file: trace, every: 10us}}", "1 ms at least"),
+        ("{at: 0s, link: bottleneck, rates: {file: trace, every: 10ms}}", "trace has instants of its own"),
     ],
 )
 def test_mistakes_in_a_scenario_say_where_they_are(tmp_path: Path, changes: str, said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from typing import Any
 
@@ -94,6 +95,7 @@ def cli() -> None:
 def main() -> None:
     """Runs the command line and ends the process with its exit code."""
     prepare()
+    _end_as_by_interrupt()
     try:
         _refuse_stray()
         code = cli.main(prog_name="weir", standalone_mode=False)
@@ -103,6 +105,17 @@ def main() -> None:
         say("\nweir: interrupted", err=True)
         code = 130
     _leave(code if isinstance(code, int) else 0)
+
+
+def _end_as_by_interrupt() -> None:
+    """Lets SIGTERM and SIGHUP end every command as Ctrl-C does, with what that removes, unless they are ignored."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, stop)
 
 
 def _refuse_stray() -> None:

@@ -17,6 +17,11 @@ class Codel(Discipline):
     def advise(self, written: Written) -> None:
         if written.values["target"] > written.values["interval"]:
             written.warn("target", "`target` is above `interval`; RFC 8289 advises 5 to 10 % of it")
+        longest = written.size_bytes("size") * 8_000_000_000 // max(written.rate_bps, 1)
+        for key in ("target", "ce_threshold"):
+            if (written.values.get(key) or 0) > longest:
+                text = f"no packet waits as long as `{key}`: a full queue takes {longest / 1e6:.3g} ms to drain"
+                written.warn(key, text)
 
     def patience_ns(self, link: Link) -> int | None:
         """CoDel drops nothing within its interval, however much waits (RFC 8289, section 5.2)."""

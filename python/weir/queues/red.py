@@ -27,6 +27,12 @@ class Red(Discipline):
         curves = _class_curves(written) if "classes" in written.values else [_curve(written, *_ALL_CLASSES)]
         return {"curves": curves}
 
+    def advise(self, written: Written) -> None:
+        size = written.size_bytes("size")
+        for one in written.each("classes") if "classes" in written.values else [written]:
+            if (most := one.size_bytes("max")) > size:
+                one.warn("max", f"`max` ({most} bytes) is above `size` ({size} bytes): the queue is full before that")
+
     def obstacle(self, link: Link) -> str | None:
         queue = _queue(link)
         if len(queue.curves) != 1 or queue.gentle or not _has_burst(link):

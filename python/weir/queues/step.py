@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weir.plan import Link, StepQueue
-from weir.queues._discipline import Discipline, limits, microseconds, too_short
+from weir.queues._discipline import Discipline, Written, limits, microseconds, too_short
 
 __all__ = ["Step"]
 
@@ -20,6 +20,12 @@ class Step(Discipline):
 
     names = ("codel",)
     marks_word = 8
+
+    def advise(self, written: Written) -> None:
+        threshold, size = written.size_bytes("threshold"), written.size_bytes("size")
+        if threshold >= size:
+            text = f"`threshold` ({threshold} bytes) must be below `size` ({size} bytes), or no packet reaches it"
+            raise written.error("threshold", text)
 
     def obstacle(self, link: Link) -> str | None:
         if _queue(link).drop:

@@ -348,11 +348,19 @@ def _open_one(folder: Path, verify: bool) -> Run:
     return Run(folder, [cell], cell.manifest, notes)
 
 
+def _why_none(manifest: RunManifest | None) -> str:
+    """The first error of a run whose cells have all failed."""
+    said = manifest.raw.get("warnings") if manifest is not None else None
+    failed = [str(text) for text in said if ": failed: " in str(text)] if isinstance(said, list) else []
+    return f", because all failed; the first: {failed[0]}" if failed else ""
+
+
 def _open_sweep(folder: Path, verify: bool) -> Run:
     manifest = read_run_manifest(folder, verify=verify) if exists(folder / MANIFEST) else None
     cells, notes = _open_cells(folder, manifest, verify)
     if not cells:
-        raise RunError(folder, "no cell is complete", "at least one folder in cells/ with manifest.json and plan.json")
+        expected = "at least one folder in cells/ with manifest.json and plan.json"
+        raise RunError(folder, f"no cell is complete{_why_none(manifest)}", expected)
     if verify:
         _refuse_damaged(folder, cells, *_missing_files(folder, manifest))
     notes += _notes_on_cells(manifest, cells) + _notes_on_checksums(cells, verify)

@@ -81,6 +81,7 @@ def _trace(
             until_ns=max(end - at, 0),
             repeat=rates.repeat,
             most=_MAX_CHANGES,
+            spaced=rates.has("every"),
         )
     except RateError as error:
         log.error(rates.at("file"), str(error))

@@ -41,7 +41,9 @@ class Step:
     rate_bps: int
 
 
-def steps_of(path: Path, *, every_ns: int, packet_bytes: int, until_ns: int, repeat: bool, most: int) -> list[Step]:
+def steps_of(
+    path: Path, *, every_ns: int, packet_bytes: int, until_ns: int, repeat: bool, most: int, spaced: bool = False
+) -> list[Step]:
     """The steps of the trace in ``path``, without those that change nothing.
 
     Args:
@@ -51,13 +53,16 @@ def steps_of(path: Path, *, every_ns: int, packet_bytes: int, until_ns: int, rep
         until_ns: Where the steps end.
         repeat: Whether the trace begins again at its end.
         most: Limit on the number of steps.
+        spaced: Whether the scenario gives the length of the intervals; a CSV file has its own.
 
     Raises:
-        RateError: it cannot be read, or has more steps.
+        RateError: it cannot be read, has more steps, or has its own intervals beside those given.
     """
     text = _text(path)
     first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
     if "," in first:
+        if spaced:
+            raise RateError(f"{path.name} has instants of its own; `every` is for packet-delivery traces")
         found, length = _of_csv(path.name, text)
     else:
         found, length = _of_packets(packets_of(path.name, text), every_ns, packet_bytes)

@@ -94,8 +94,9 @@ def _found(cc: CongestionControl, folder: str, log: Log) -> tuple[CongestionCont
         return _users(cc, folder, log)
     if cc.name.startswith(_FOREIGN):
         _check_kernels(cc, log)
-        for name in cc.quoted:
-            log.error(cc.marks[name], f"`{name}` of `{cc.name}` is in quotes; expected a whole number without")
+        for name, _ in cc.options:
+            text = f"`{name}`: a control of the kernel takes no options; they are for weir's own"
+            log.error(cc.marks.get(name, cc.mark), text)
     else:
         _check_registered(cc, log)
     return cc, {}
