@@ -75,7 +75,8 @@ def _congestion_controls() -> str:
         lines += ["", f"### `{cc['name']}`: {cc['title']}", "", f"{cc['source']}.", *_options(cc)]
         if probes := _weir.cc_try(cc["name"]):
             lines += ["", f"Probes: {', '.join(f'`{name}`' for name in probes)}."]
-        lines += ["", f"[Response function and fairness](response-functions.md#{cc['name']})"]
+        notes = f"[Decisions, and what the kernel's does otherwise](../cc/{cc['name']}/README.md)"
+        lines += ["", f"{notes}; [response function and fairness](response-functions.md#{cc['name']})"]
     lines += ["", *_explicit_controls()]
     return _NOTE + "\n".join(lines) + "\n" + _IN_THE_KERNEL
 

@@ -103,7 +103,7 @@ def _value(key: Key) -> str:
     match key.type:
         case "number" | "integer":
             least = "above " if key.kind.get("positive") else ""
-            return f"{least}{key.kind['min']:g} to {key.kind['max']:g}"
+            return f"{least}{key.kind['min']:.12g} to {key.kind['max']:.12g}"
         case "classes":
             return "list"
         case "choice":
