@@ -82,9 +82,9 @@ _NOTES = {
     "highspeed": "Increases are whole packets, rounded down, which costs most at windows of a few hundred.",
     "bic": "The closed form is that of its additive phase, and holds below p = 1e-4 at best: each cycle has a binary "
     "search, too.",
-    "vegas": "Slow start overshoots, and leaves a queue. With two flows that begin one second apart on 50 Mb/s, 40 ms and a "
-    "queue of 50 ms, the second one measures a BaseRTT of 75.6 ms in it, and leaves the first one 8 packets of a window: "
-    "Jain's index is 0.53. With `max_ssthresh: 50` or `hystart: 1`, which end slow start before, it is 0.998.",
+    "vegas": "Slow start overshoots, and leaves a queue. With two flows that begin one second apart on 50 Mb/s, 40 ms "
+    "and a queue of 50 ms, the second one measures a BaseRTT of 75.6 ms in it, and leaves the first one 8 packets of a "
+    "window: Jain's index is 0.53. With `max_ssthresh: 50` or `hystart: 1`, which end slow start before, it is 0.998.",
     "ledbatpp": "Slowdowns, every nine durations of the last one, are not in the closed form.",
     "fast": "An update comes every second round trip, which a window that a loss halves often seldom sees.",
 }
