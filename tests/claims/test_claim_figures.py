@@ -11,7 +11,16 @@ import pytest
 
 from weir.scenario import Scenario, parse
 from weir.study.claims import Claim, Pages, Papers, Plan, State, Store, Unit, execute, is_current, states, work_of
-from weir.study.claims._charts import _columns, _labelled, _read_values, _scale, draw
+from weir.study.claims._charts import (
+    _columns,
+    _distribution,
+    _labelled,
+    _read_values,
+    _scale,
+    _ticks,
+    _told_lines,
+    draw,
+)
 from weir.study.claims._curves import profiles, read_curves, read_profiles
 from weir.study.claims._grids import _numbered
 from weir.study.claims._maps import read_map
@@ -231,3 +240,38 @@ def test_a_figure_is_current_as_long_as_it_shows_the_stored_values(state: State,
     assert is_current(file, draw(figure, _papers(figure), with_value(1 + 1e-13))), "the last digits do not count"
     assert not is_current(file, draw(figure, _papers(figure), with_value(1.001)))
     assert not is_current(file, draw(replace(figure, title="Another"), _papers(figure), state))
+
+
+def test_lines_of_the_papers_text_span_the_figure(state: State) -> None:
+    bounds: list[dict[str, Any]] = [{"name": "a bound", "at": 70}, {"slope": 2.0, "start": 1.0}]
+    figure = _figure("factor", metric=AF, scale=0.01, over="rtt", by="slope", axis="RTT", unit="Share", lines=bounds)
+    points = pl.DataFrame({"x": [40.0, 10.0]})
+    ends = _told_lines(bounds, points).select("line", "x", "value", "label").rows()
+    assert ends == [
+        (0, 10.0, 70.0, None),
+        (0, 40.0, 70.0, "a bound"),
+        (1, 10.0, 21.0, None),
+        (1, 40.0, 81.0, None),
+    ]
+    assert ">a bound<" in draw(figure, _papers(figure), state).svg()
+    bare = replace(figure, options={**figure.options, "lines": []})
+    assert "a bound" not in draw(bare, _papers(bare), state).svg()
+
+
+def test_a_logarithmic_axis_has_powers_of_ten() -> None:
+    assert _ticks(pl.Series([0.02, 0.0, 300.0]), log=True).to_dict()["values"] == [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
+    assert _ticks(pl.Series([0.02, 300.0]), log=False, count=4).to_dict() == {"tickCount": 4}
+
+
+def test_panels_of_distributions_have_one_scale_and_the_limits_of_the_claim() -> None:
+    figure = _figure("distribution", panels="cc", limits=[20, 40])
+    frames = [
+        ({"cc": name}, pl.DataFrame({"x": [0.0, 50.0, 99.0], "value": [1.0, top, 2.0]}))
+        for name, top in (("reno", 80.0), ("bic", 12.0))
+    ]
+    drawing = _distribution(figure, frames, None)
+    limits = drawing.data["bins"].drop_nulls("limit").group_by("panel", maintain_order=True).agg("limit")
+    assert limits.rows() == [("reno", [20.0, 40.0]), ("bic", [20.0, 40.0])]
+    text = str(drawing.spec)
+    assert "sqrt" in text
+    assert "'y': 'independent'" not in text

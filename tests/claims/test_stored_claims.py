@@ -33,9 +33,12 @@ from weir.study.claims import (
     verify,
     work_of,
 )
-from weir.study.claims._page import _figures, _ours, _reasons, _verdict
+from weir.study.claims._comparisons import Bottleneck, compared
+from weir.study.claims._links import linked
+from weir.study.claims._page import _exception, _ours, _reasons, _verdict
 from weir.study.claims._papers import Drawn, Recorded
 from weir.study.claims._record import checks_of, skeleton
+from weir.study.claims._setups import table_of_setups
 
 ROOT = Path(__file__).parent.parent.parent
 PLACE = ROOT / "docs" / "claims"
@@ -286,22 +289,56 @@ def test_fitted_parts_count_if_they_fail_and_parts_beyond_the_paper_never() -> N
     fitted, beyond = {"fitted": "the queue"}, {"beyond": "a queue of later years"}
     assert Judged(claim, (fails, replace(holds, **fitted))).outcome == "refuted"
     assert Judged(claim, (holds, replace(fails, **fitted))).outcome == "in part"
-    assert Judged(claim, (holds, replace(fails, **beyond), replace(open_, **fitted))).outcome == "reproduces"
+    assert Judged(claim, (holds, replace(fails, **beyond))).outcome == "reproduces"
+    undecided = (holds, replace(fails, **beyond), replace(open_, **fitted))
+    assert Judged(claim, undecided).outcome == "reproduces under an assumption"
     assert Judged(claim, (replace(holds, **fitted), replace(holds, **beyond))).outcome == "open"
     mixed = Judged(claim, (holds, replace(holds, **fitted), replace(fails, **beyond)))
-    assert _verdict(mixed) == "reproduces: 1 of 1 parts hold; beside them 1 fitted and 1 beyond the paper"
+    beside = "1 of 1 parts hold; beside them 1 fitted and 1 beyond the paper"
+    assert _verdict(mixed) == f"reproduces under an assumption: {beside}"
     assert _reasons(mixed) == [
-        "- Refuted, beyond the paper: *t.* The scenario expected it to hold, so that the cause is open.",
+        "- Refuted, beyond the paper: *t.* The scenario expected it to hold. Cause not known.",
         "",
     ]
+
+
+def test_a_claim_that_needs_a_choice_of_ours_does_not_reproduce_plainly() -> None:
+    assuming = replace(_papers().claims[0], assumes="A queue of 32 kB. Else it fails.", condition="with 32 kB")
+    holds, fails, fitted = _part("holds"), _part("fails"), replace(_part("holds"), fitted="the queue")
+    assert Judged(_papers().claims[0], (holds, fitted)).outcome == "reproduces under an assumption"
+    found = Judged(assuming, (holds, holds))
+    assert _verdict(found) == "reproduces under an assumption (with 32 kB)"
+    assert _verdict(Judged(assuming, (holds, fails))) == "in part: 1 of 2 parts hold; depends on assumptions"
+    assert _verdict(Judged(assuming, (fails,))) == "refuted; depends on assumptions"
+
+
+def test_parts_that_only_real_time_decides_are_the_exception_and_no_reduced_size() -> None:
+    (answer,) = _part("holds").answers
+    (real,) = _part("holds", "realtime").answers
+    real = replace(real, unit=Unit(NAME, "realtime", "emul"))
+    only = replace(_part("holds"), answers=(real,), realtime_only=True)
+    judged = Judged(_papers().claims[0], (_part("fails"), only, only))
+    assert not judged.reduced
+    assert _verdict(judged) == "in part: 2 of 3 parts hold; 2 parts decided in real time by `emul`"
+    assert (
+        _exception([judged]) == ", except those about what only a real machine has (2 parts of E1, decided by `emul`)"
+    )
+    assert _exception([Judged(_papers().claims[0], (replace(only, answers=(answer,), realtime_only=False),))]) == ""
 
 
 def test_a_fitted_part_is_not_shown_among_all_claims() -> None:
     measured = (replace(_by_chance(), text="jain >= 1", outcome="holds", within_chance=False),)
     (answer,) = _part("holds").answers
-    shown = replace(_part("holds"), answers=(replace(answer, verdict=replace(answer.verdict, measured=measured)),))
-    claim = replace(_papers().claims[0], shown="t")
-    assert _ours(Judged(claim, (shown,))).startswith("t: holds, 1 against 1")
+    shown = replace(
+        _part("holds"),
+        answers=(replace(answer, verdict=replace(answer.verdict, check="jain >= 1", measured=measured)),),
+    )
+    claim = replace(_papers().claims[0], shown=("t",))
+    assert _ours(Judged(claim, (shown,))).startswith("t: holds, `jain >= 1`: 1 against 1")
+    other = replace(shown, text="u")
+    assert _ours(Judged(claim, (other, shown))).startswith("t: holds")
+    both = _ours(Judged(replace(claim, shown=("u", "t")), (shown, other))).split("<br>")
+    assert [one[:8] for one in both] == ["u: holds", "t: holds"]
     with pytest.raises(ValueError, match="no part 't' that counts"):
         _ours(Judged(claim, (replace(shown, fitted="the queue"),)))
 
@@ -349,9 +386,43 @@ def test_the_page_has_the_note_of_every_part() -> None:
         "- Undecided, and expected to fail: *a cell is missing.* c",
         "- Holds: *three.* d",
         "- Fitted: *four.* e",
-        "- Refuted: *six.* The scenario expected it to hold, so that the cause is open.",
+        "- Refuted: *six.* The scenario expected it to hold. Cause not known.",
         "",
     ]
+
+
+def test_parts_with_the_same_note_share_it() -> None:
+    parts = [replace(_part("fails"), text=text, note=note, expected="fails") for text, note in (("a", "n"), ("b", "n"))]
+    assert _reasons(Judged(_papers().claims[0], (*parts, replace(_part("holds"), text="c", note="n")))) == [
+        "- Refuted: *a.* *b.* n",
+        "- Holds: *c.* n",
+        "",
+    ]
+
+
+def test_scenarios_in_a_text_are_links_but_not_in_commands() -> None:
+    text = "see the rationale; A/one and A/one-two (`A/one`), not `weir run A/one` nor AA/one"
+    one, two = "[A/one](../../scenarios/A/one.yaml)", "[A/one-two](../../scenarios/A/one-two.yaml)"
+    rationale = "see [the rationale](../../scenarios/A/one.yaml)"
+    wanted = f"{rationale}; {one} and {two} ({one}), not `weir run A/one` nor AA/one"
+    assert linked(text, ["A/one", "A/one-two"], "A/one") == wanted
+
+
+def test_the_table_of_set_ups_has_the_values_of_the_plans() -> None:
+    scenario = parse(
+        TEXT.replace("kind: bulk, start", "kind: transfer, size: 3MB, start")
+        .replace("until: 4s", "")
+        .replace(", }", "}")
+        .replace("measure:", "duration: 9s\nmeasure:")
+        .replace("to: 4s", "to: 5s"),
+        "<small>",
+    )
+    *_, row, end = table_of_setups({NAME: scenario})
+    assert row == (
+        "| [E1/small](../../scenarios/E1/small.yaml) | 10, 20 | 10, 40 | bulk: 2 × transfer of 3 MB | reno, cubic | 9 "
+        "| 4, 2 repeats |"
+    )
+    assert end == ""
 
 
 def test_a_missing_cell_decides_nothing_that_it_could_change() -> None:
@@ -401,14 +472,14 @@ def test_an_order_is_decided_when_the_missing_cells_cannot_change_it(
 @pytest.mark.parametrize(
     ("check", "shown"),
     [
-        ("goodput.mean / 2Mbps between 90% and 110%", "rtt = 40ms: 2.1 Mbps against 2.2 Mbps"),
+        ("goodput.mean / 2Mbps between 90% and 110%", "rtt = 40ms: 2.1 against 2.2 Mb/s"),
         (
             "goodput.mean >= 1.9Mbps and goodput.min >= 0.1Mbps",
-            "`goodput.mean >= 1.9Mbps`: cc = reno, rtt = 10ms: 2 Mbps against",
+            "`goodput.mean >= 1.9Mbps`: cc = reno, rtt = 10ms: 2 against 1.9 Mb/s",
         ),
         (
             "goodput.mean >= 9Mbps or goodput.min >= 1Mbps",
-            "`goodput.min >= 1Mbps`: cc = reno, rtt = 10ms: 1.5 Mbps against 1 Mbps",
+            "`goodput.min >= 1Mbps`: cc = reno, rtt = 10ms: 1.5 against 1 Mb/s",
         ),
     ],
 )
@@ -422,7 +493,44 @@ def test_a_figure_has_the_papers_unit_and_the_comparison_that_decides(check: str
     }
     (verdict,) = evaluate_stored(skeleton(scenario), checks_of(scenario, None), kept)
     assert verdict.outcome == "holds", verdict.explanation
-    assert shown in _figures(verdict, 10**10)
+    assert shown in compared(verdict, Bottleneck(10**10))
+
+
+@pytest.mark.parametrize(
+    ("measured", "check", "shown"),
+    [
+        # Shares of 10 Gb/s, of twelve flows for one of them.
+        ({"value": 0.5, "threshold": 0.6}, "efficiency.capacity.mean >= 0.6", "417 against 500 Mb/s a flow"),
+        # The threshold's unit of time, and the larger one's of a rate.
+        ({"value": 0.0005, "threshold": 0.02, "dimension": (0, 1)}, "rtt.mean <= 20ms", "0.5 against 20 ms"),
+        ({"value": 5e3, "threshold": 7.8e6, "dimension": (1, -1)}, "goodput.sd <= 7.8Mbps", "0.005 against 7.8 Mb/s"),
+        # The check's percent, and no exponents.
+        ({"value": 9.586e-5, "threshold": 0.01}, "goodput.cov <= 1%", "0.009586 against 1 %"),
+        ({"value": 9.586e-5, "threshold": 0.01}, "goodput.cov <= 0.01", "0.00009586 against 0.01"),
+    ],
+)
+def test_a_row_has_one_unit(measured: dict[str, object], check: str, shown: str) -> None:
+    from weir.metrics.expect import Verdict
+
+    m = replace(_by_chance(), text=check, outcome="holds", within_chance=False, repeats=1, **measured)  # type: ignore[arg-type]
+    m = replace(m, low=float("nan"), high=float("nan"), margin_low=float("nan"), margin_high=float("nan"))
+    verdict = Verdict("", "", check, {}, "holds", (m,), (), "", ())
+    flows = Bottleneck(10**10, flows=12)
+    wanted = shown.replace("417", "416.7")
+    assert compared(verdict, flows) == wanted
+    assert compared(verdict, flows, named=True) == f"`{check}`: {wanted}"
+
+
+def test_a_figure_may_show_an_expression_of_stored_metrics(stored: tuple[Scenario, Path]) -> None:
+    _, results = stored
+    result = Store(results).cells(UNIT)["0000-r0"]
+    jain, load = result.values["jain@late"], result.values["utilisation.mean@late"]
+    assert isinstance(jain, float)
+    assert isinstance(load, float)
+    expression = "1 / (1 / jain@late + 2 * -utilisation.mean@late)"
+    assert result.number(expression) == pytest.approx(1 / (1 / jain - 2 * load))
+    assert result.number("jain@late / (jain@late - jain@late)") is None
+    assert result.number("jain@late * loss") is None, "not stored"
 
 
 def _by_chance() -> Measurement:
@@ -440,6 +548,35 @@ def test_the_page_has_every_claim_of_the_papers_and_no_other() -> None:
         assert (claim.id in judged) != bool(claim.open), f"{claim.id}: a scenario judges it, or the file says why not"
     index = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
     assert all(f"| {name} |" in index or f"| [{name}](" in index for name in wanted)
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Pages:
+    """The pages of the catalogue's claims."""
+    scenarios = {name: of_catalogue(name) for name in catalogue_files()}
+    return Pages(read_papers(PLACE / "claims.toml"), scenarios, Store(PLACE / "results"))
+
+
+def test_the_simulator_gives_the_outcomes_that_the_scenarios_expect(catalogue: Pages) -> None:
+    found = {
+        f"{unit}: {one.claim}: {verdict.outcome}, expected {one.expected}"
+        for unit, state in catalogue.known.items()
+        if unit.method == "sim"
+        for one, verdict in zip(state.scenario.expect, state.verdicts(), strict=True)
+        if verdict.outcome not in (one.expected, "undecided")
+    }
+    assert not found, "\n".join(sorted(found))
+
+
+def test_no_claim_of_the_catalogue_reproduces_plainly_by_a_choice_of_ours(catalogue: Pages) -> None:
+    outcomes = {one.claim.id: one.outcome for one in catalogue.judged}
+    assert outcomes["D4"] == outcomes["E5"] == "reproduces under an assumption"
+    for one in catalogue.judged:
+        chosen = one.claim.assumes or any(part.fitted for part in one.parts)
+        assert not (chosen and one.outcome == "reproduces"), one.claim.id
+        assert bool(one.claim.condition) == (one.outcome == "reproduces under an assumption"), one.claim.id
+    line = next(text for text in catalogue.index().splitlines() if text.startswith("**"))
+    assert sum(int(word) for word in line.partition(".**")[0].replace("**", "").split() if word.isdigit()) == 52
 
 
 def test_the_stored_results_are_small_and_are_of_scenarios_that_exist() -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -30,6 +31,7 @@ from weir.study.claims._store import Result, Unit
 __all__ = ["Redrawn", "draw", "state_of"]
 
 _OURS, _PAPERS = "weir", "paper"
+_QUIET = "#666666"
 
 
 def state_of(figure: Figure | Table, known: Mapping[Unit, State], method: str) -> State | None:
@@ -231,17 +233,20 @@ def _columns(names: Sequence[str]) -> int:
     return 2 if len(names) == 4 else min(3, len(names))
 
 
-def _panels(chart: Any, names: Sequence[str], y: Literal["shared", "independent"] = "shared") -> alt.FacetChart:
+def _panels(chart: Any, names: Sequence[str]) -> alt.FacetChart:
     facet: alt.FacetChart = (
         chart.properties(width=100, height=76)
         .facet(alt.Facet("panel:N", title=None, sort=list(names)), columns=_columns(names))
-        .resolve_scale(x="shared", y=y)
+        .resolve_scale(x="shared", y="shared")
     )
     return facet
 
 
 def _factor(figure: Figure, frames: list[Any], table: Table | None) -> Drawing:
-    """Means over repeats; with repeats, the bars are from the least to the greatest."""
+    """Means over repeats; with repeats, the bars are from the least to the greatest.
+
+    The option ``lines`` draws figures of the paper's text: each has ``at`` and ``name``, or ``slope`` and ``start``.
+    """
     data = pl.concat([frame for _, frame in frames])
     points = (
         data.group_by("by", "x", maintain_order=True)
@@ -261,9 +266,10 @@ def _factor(figure: Figure, frames: list[Any], table: Table | None) -> Drawing:
     many = len(names) > 2 and table is not None and not figure.options.get("together")
     base = alt.Chart(named("points"))
     log = bool(figure.options.get("log"))
-    x = alt.X("x:Q", title=figure.options["axis"], scale=alt.Scale(type="log") if log else alt.Undefined)
+    across = alt.Scale(type="log") if log else alt.Undefined
+    x = alt.X("x:Q", title=figure.options["axis"], scale=across, axis=_ticks(points["x"], log))
     ends = alt.Scale(type="log") if log else alt.Scale(zero=False)
-    y = alt.Y("value:Q", title=figure.options["unit"], scale=ends, axis=alt.Axis(tickCount=4))
+    y = alt.Y("value:Q", title=figure.options["unit"], scale=ends, axis=_ticks(points["value"], log, count=4))
     sources = [_OURS, _PAPERS]
     dash = alt.StrokeDash(
         "source:N", title=None, scale=alt.Scale(domain=sources, range=[[1, 0], [3, 2]]),
@@ -294,22 +300,65 @@ def _factor(figure: Figure, frames: list[Any], table: Table | None) -> Drawing:
     if many:
         chart = layers.properties(width=100, height=80).facet(alt.Facet("by:N", title=None, sort=names), columns=3)
         return Drawing(plain_spec(chart), {"points": points}, figure.title, columns=3, span=2)
+    sets = {"points": points}
+    if told_lines := figure.options.get("lines"):
+        sets["lines"] = _told_lines(told_lines, points)
+        layers = alt.layer(layers, *_drawn_lines(figure, x))
     chart = layers.properties(width=200, height=150)
-    return Drawing(plain_spec(chart), {"points": points}, figure.title, span=2)
+    return Drawing(plain_spec(chart), sets, figure.title, span=2)
+
+
+def _ticks(values: pl.Series, log: bool, count: int | None = None) -> alt.Axis:
+    """Powers of ten on a logarithmic axis: else it has lines at 2, 3, 4, ... and labels at some of them."""
+    if not log:
+        return alt.Axis() if count is None else alt.Axis(tickCount=count)
+    found = values.filter(values > 0)
+    ends = [math.log10(float(end)) for end in (found.min(), found.max())]  # type: ignore[arg-type]
+    powers = [float(f"1e{power}") for power in range(math.floor(ends[0]), math.ceil(ends[1]) + 1)]
+    return alt.Axis(values=powers, format="~g")
+
+
+def _told_lines(lines: Sequence[Mapping[str, Any]], points: pl.DataFrame) -> pl.DataFrame:
+    """The ends of each line over the whole width of the figure; the last point has its name."""
+    ends = (float(points["x"].min()), float(points["x"].max()))  # type: ignore[arg-type]
+    rows = [
+        (place, x, float(line["at"] if "at" in line else line["start"] + line["slope"] * x), label)
+        for place, line in enumerate(lines)
+        for x, label in zip(ends, (None, line.get("name")), strict=True)
+    ]
+    schema = {"line": pl.Int64, "x": pl.Float64, "value": pl.Float64, "label": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _drawn_lines(figure: Figure, x: alt.X) -> tuple[alt.Chart, alt.Chart]:
+    """Dashed lines without a colour of their own, and the names of level ones above their ends."""
+    y = alt.Y("value:Q", title=figure.options["unit"])
+    base = alt.Chart(named("lines")).encode(x=x, y=y, detail="line:N")
+    line = base.mark_line(strokeDash=[4, 2], strokeWidth=0.8, color=_QUIET)
+    text = base.mark_text(align="right", dy=-4, fontSize=7, color=_QUIET).encode(text="label:N")
+    return line, text.transform_filter("datum.label != null")
 
 
 def _distribution(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
     data = _labelled(frames, figure.options["panels"])
     names = list(dict.fromkeys(data["panel"]))
     x = alt.X("x:Q", title="Goodput of a flow, percent of its link's rate", scale=alt.Scale(domain=[0, 100]))
-    chart = (
-        alt.Chart(named("bins"))
-        .mark_area(interpolate="step-after", color=theme.ACCENT, opacity=0.8)
-        .encode(x=x, y=alt.Y("value:Q", title="Percent of the time"))
+    limits = [float(limit) for limit in figure.options["limits"]]
+    # A line for each limit and panel: its first rows have them.
+    places = pl.int_range(pl.len()).over("panel")
+    data = data.with_columns(
+        limit=pl.when(places < len(limits)).then(places.replace_strict(dict(enumerate(limits)), default=None))
     )
-    # One spike must not flatten the other panels.
-    spec = plain_spec(_panels(chart, names, y="independent"))
-    return Drawing(spec, {"bins": data}, figure.title, columns=_columns(names), span=2)
+    # Panels have one scale, on which one spike does not flatten the others.
+    top = max(100.0 if float(data["value"].max()) > max(limits) else max(limits), *limits)  # type: ignore[arg-type]
+    scale = alt.Scale(type="sqrt", domain=[0, top])
+    axis = alt.Axis(values=[1, *limits, 80], labelOverlap=False)
+    y, limit = (alt.Y(field, title="Percent of the time", scale=scale, axis=axis) for field in ("value:Q", "limit:Q"))
+    base = alt.Chart(named("bins"))
+    area = base.mark_area(interpolate="step-after", color=theme.ACCENT, opacity=0.8).encode(x=x, y=y)
+    rules = base.mark_rule(strokeDash=[4, 2], strokeWidth=0.6, color=_QUIET).encode(y=limit)
+    layers = alt.layer(area, rules.transform_filter("datum.limit != null"))
+    return Drawing(plain_spec(_panels(layers, names)), {"bins": data}, figure.title, columns=_columns(names), span=2)
 
 
 def _times(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:

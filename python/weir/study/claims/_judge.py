@@ -19,7 +19,7 @@ from weir.study.claims._store import Result, Store, Unit
 __all__ = ["Answer", "Judged", "Part", "State", "judge", "kept_cells", "states"]
 
 _DECIDING = ("full", "quick")
-Outcome = Literal["reproduces", "in part", "refuted", "open"]
+Outcome = Literal["reproduces", "reproduces under an assumption", "in part", "refuted", "open"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,8 @@ class Part:
     """What of the set-up was chosen to give this figure; empty if nothing was."""
     beyond: str = ""
     """Why the paper does not claim it; empty if it does."""
+    check: str = ""
+    """The check, at the papers' size."""
 
     @property
     def answer(self) -> Answer | None:
@@ -121,12 +123,24 @@ class Judged:
             return "open"
         if len(outcomes) > 1:
             return "in part"
-        return "reproduces" if "holds" in outcomes else "refuted"
+        if "holds" not in outcomes:
+            return "refuted"
+        return "reproduces under an assumption" if self.assumed else "reproduces"
+
+    @property
+    def assumed(self) -> bool:
+        """Whether something that the paper does not say was chosen for it: an assumption, or a fit to its figures."""
+        return bool(self.claim.assumes) or any(part.fitted for part in self.parts)
 
     @property
     def reduced(self) -> bool:
         """Whether a part that counts is decided at a reduced size only."""
-        return any(part.answer is not None and part.answer.unit.version != "full" for part in self.counted)
+        return any(part.answer is not None and part.answer.unit.version == "quick" for part in self.counted)
+
+    @property
+    def in_real_time(self) -> tuple[Part, ...]:
+        """The parts that count and that a version for real time decided."""
+        return tuple(p for p in self.counted if p.answer is not None and p.answer.unit.version == "realtime")
 
     def count(self, outcome: str) -> int:
         """Number of parts that count and have this outcome."""
@@ -253,6 +267,7 @@ def _parts(
                 one.realtime_only,
                 basis.get("fitted", ""),
                 basis.get("beyond", ""),
+                one.check,
             )
         )
     return found

@@ -30,8 +30,14 @@ class Claim:
     """Why it does not reproduce, if the notes of the scenarios do not say it."""
     assumes: str = ""
     """What was chosen without the paper's word, if the verdict depends on it."""
-    shown: str = ""
-    """The part that the page of all claims shows; empty: the first that is decided."""
+    condition: str = ""
+    """The assumption in some words, for the verdict."""
+    untested: str = ""
+    """What the paper says about it that no part tests."""
+    shown: tuple[str, ...] = ()
+    """The parts that the page of all claims shows; empty: the first that is decided."""
+    flows: int = 0
+    """Number of flows whose share of a bottleneck is printed for one of them; 0: for all."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,7 @@ def read_papers(file: Path) -> Papers:
             titles={key: value["title"] for key, value in raw["papers"].items()},
             intros={key: value.get("intro", "").strip() for key, value in raw["papers"].items()},
             versions={key: tuple(value) for key, value in raw["versions"].items()},
-            claims=tuple(Claim(**{"paper": entry["id"][0], **entry}) for entry in raw["claims"]),
+            claims=tuple(_tupled(Claim, {"paper": entry["id"][0], **entry}) for entry in raw["claims"]),
             recorded={entry["scenario"]: _recorded(entry) for entry in raw["records"]},
             figures=tuple(_figure(entry) for entry in raw["figures"]),
             tables=tuple(_tupled(Table, entry) for entry in raw["tables"]),

@@ -7,17 +7,28 @@ interrupted run, or a later one, adds what is missing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import operator as operators
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from weir.metrics.expect import Kept, name_of
+from weir.metrics.expect import Kept
+from weir.metrics.expect.parser import parse_expression
+from weir.metrics.expect.stored import kept_name
+from weir.metrics.expect.syntax import Binary, Metric, Negative, Node, Number
 from weir.study.errors import StudyError
 
 __all__ = ["Result", "Store", "Unit"]
 
 _FORMAT = 1
+_OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
+    "+": operators.add,
+    "-": operators.sub,
+    "*": operators.mul,
+    "/": operators.truediv,
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -59,14 +70,41 @@ class Result:
     warnings: tuple[str, ...] = ()
 
     def number(self, metric: str, minus: str = "") -> float | None:
-        """The stored value of ``metric``, less that of ``minus``; ``None`` if one was not stored, or has no value."""
-        value = self.values.get(name_of(metric))
-        less = self.values.get(name_of(minus)) if minus else 0.0
-        return value - less if isinstance(value, float | int) and isinstance(less, float | int) else None
+        """The stored value of ``metric``, less that of ``minus``; ``None`` if one was not stored, or has no value.
+
+        ``metric`` can be an expression of metrics; each is in its own unit.
+        """
+        value = _computed(_parsed(metric), self.values)
+        less = _computed(_parsed(minus), self.values) if minus else 0.0
+        return None if value is None or less is None else value - less
 
     def to_json(self) -> dict[str, Any]:
         """The result as JSON types."""
         return {key: value for key, value in vars(self).items() if key != "warnings" or value}
+
+
+@cache
+def _parsed(metric: str) -> Node:
+    return parse_expression(metric)
+
+
+def _computed(node: Node, values: Mapping[str, Kept]) -> float | None:
+    match node:
+        case Metric(reference=reference):
+            value = values.get(kept_name(reference))
+            return value if isinstance(value, float | int) else None
+        case Number(value=number):
+            return number
+        case Negative(part=part):
+            value = _computed(part, values)
+            return None if value is None else -value
+        case Binary(operator=operator, left=left, right=right):
+            one, other = _computed(left, values), _computed(right, values)
+            if one is None or other is None or (operator == "/" and other == 0):
+                return None
+            return _OPERATIONS[operator](one, other)
+        case _:
+            raise StudyError(f"{node.text!r}: expected metrics, numbers, and + - * / between them")
 
 
 class Store:
