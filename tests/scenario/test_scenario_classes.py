@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from weir import scenario
+from weir.emulate._link import LinkOptions, plan
 from weir.language import Problem
 
 _DOCUMENT = """
@@ -200,3 +201,22 @@ def test_the_class_with_the_rest_may_have_nothing_to_do() -> None:
     assert not problems(f"{{wrr: {{classes: {classes}}}}}")
     (found,) = [one for one in problems(f"{{wrr: {{classes: {classes}}}}}", "warning") if "traffic" in one.message]
     assert "class `c` of link `bottleneck` has no traffic: every flow" in found.message
+
+
+def test_programs_choose_the_code_points_of_their_packets() -> None:
+    queue = "{wrr: {classes: {a: {dscp: ef, weight: 10%}, b: {flows: [gold], weight: 10%}, c: {weight: 10%}}}}"
+    rest = '- {name: rest, kind: cbr, between: "pairs[2]", rate: 10Mbps}'
+    document = _DOCUMENT.format(queue=queue)
+    assert rest in document
+    (message,) = [one.message for one in problems(queue)]
+    assert "class `a` of link `bottleneck` has no traffic" in message
+    program = '- {name: rest, kind: command, command: [ping], transport: {cc: cubic}, between: "pairs[2]"}'
+    scenario.parse(document.replace(rest, program))
+    with pytest.raises(scenario.ScenarioError, match="class `a` of link `bottleneck` has no traffic"):
+        scenario.parse(document.replace(rest, program).replace("[gold]", "[gold, rest]"))
+
+
+def test_a_link_for_a_program_may_have_classes_of_code_points() -> None:
+    queue = "{wrr: {classes: {voice: {dscp: ef, weight: 20%, queue: 9packets}, data: {weight: 80%, queue: 9packets}}}}"
+    up = plan(LinkOptions(rate="20Mbps", queue=queue), LinkOptions())["links"][0]
+    assert [one["members"]["dscp"] for one in up["queue"]["classes"]] == [[46], []]

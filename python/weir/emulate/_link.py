@@ -24,7 +24,7 @@ topology:
     bottleneck: {{rate: 10Gbps, delay: 0ms, queue: 1000packets}}
 transport: {{cc: cubic}}
 workload:
-  - {{name: any, between: pairs, kind: cbr, rate: 1Mbps, start: 0s}}
+  - {{name: any, between: pairs, kind: command, command: [any], start: 0s}}
 """
 END_NS = 10 * 365 * 86_400 * 10**9
 """Never: it is stopped explicitly."""

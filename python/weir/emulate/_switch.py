@@ -30,7 +30,7 @@ topology:
     switch: fair
 transport: {{cc: cubic}}
 workload:
-  - {{name: any, between: [h0, h1], kind: cbr, rate: 1kbps, start: 0s}}
+  - {{name: any, between: [h0, h1], kind: command, command: [any], start: 0s}}
 """
 _TOPOLOGY = "topology.star"
 

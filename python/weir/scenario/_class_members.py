@@ -21,7 +21,7 @@ def assign_members(net: Network, links: Sequence[dict[str, Any]], flows: Sequenc
     """Writes the flows of each class into the plans of ``links``.
 
     A class without traffic is an error if it says what it takes: a code point or a flow is misspelt. The class that
-    takes the rest must be there, and may have nothing to do.
+    takes the rest must be there, and may have nothing to do. Programs choose the code points of their packets.
     """
     traffic = _Traffic()
     for index, (link, plan) in enumerate(zip(net.links, links, strict=True)):
@@ -112,7 +112,7 @@ class _Assignment:
             taken |= dict.fromkeys(chosen, name)
             made["members"]["flows"] = sorted(chosen)
         for (name, one), made in zip(given.items(), plan["classes"], strict=True):
-            mine = [way for way in crossing if _class_of(way, plan["classes"], taken) == name]
+            mine = [way for way in crossing if _may_be_of(way, self.flows, plan["classes"], made, taken)]
             rest = made["members"]["rest"]
             self.traffic.note(one.mark, _Class(outer + name, self.link.name, rest), bool(mine))
             inside, queue = _unwrapped(one.queue, made["queue"])
@@ -140,6 +140,15 @@ class _Assignment:
         if group and not found:
             self.log.error(selector.mark, f"`{selector.name}` has no such flow; its flows count from 0")
         return found
+
+
+def _may_be_of(
+    way: _Crossing, flows: Sequence[Flow], classes: Sequence[Mapping[str, Any]], one: Mapping[str, Any],
+    taken: Mapping[int, str],
+) -> bool:  # fmt: skip
+    """Whether packets of a flow may be of the class ``one``."""
+    marks_itself = flows[way.flow]["source"]["kind"] == "command" and way.flow not in taken
+    return marks_itself or _class_of(way, classes, taken) == one["name"]
 
 
 def _class_of(way: _Crossing, classes: Sequence[Mapping[str, Any]], taken: Mapping[int, str]) -> str | None:
