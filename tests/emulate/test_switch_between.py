@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,38 @@ def passes_slow_streams(rig: BetweenRig) -> None:
     for at in sent[~came]:
         inside = packet * int(np.sum(came & (sent <= at) & (received > at)))
         assert inside > 0.5 * LIMIT
+
+
+_KILLED = """
+import sys
+from weir.study.switches import BetweenRig, _programme as programme
+rig = BetweenRig(sys.argv[1:], 100_000_000, 14)
+trial = programme.pair(rig, 0.2, 0.2, 500_000_000, 60_000_000_000)
+print("begins", flush=True)
+rig.observe(trial)
+"""
+
+
+def _testers(driver: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(driver), "-f", "weir-agent tester"], capture_output=True, check=False)
+    return [int(word) for word in found.stdout.split()]
+
+
+def test_a_tester_leaves_when_its_driver_is_killed(interfaces: list[str]) -> None:
+    driver = subprocess.Popen([sys.executable, "-c", _KILLED, *interfaces], stdout=subprocess.PIPE)
+    assert driver.stdout is not None
+    with driver.stdout:
+        assert driver.stdout.readline() == b"begins\n"
+        deadline = time.monotonic() + 10
+        while not (testers := _testers(driver.pid)):
+            assert time.monotonic() < deadline, "no tester began"
+            time.sleep(0.05)
+        driver.kill()
+        driver.wait()
+    deadline = time.monotonic() + 5
+    while any(Path(f"/proc/{tester}").exists() for tester in testers):
+        assert time.monotonic() < deadline, "a tester is left"
+        time.sleep(0.05)
 
 
 def test_a_packet_of_a_slow_stream_comes_out_with_its_number(rig: BetweenRig) -> None:

@@ -176,11 +176,14 @@ fn serve_tester() -> ExitCode {
         Some(Ok(line)) => line,
         _ => return misused("standard input ended before a whole line; expected a job"),
     };
-    let ask = || {
-        println!("{{\"ready\":true}}");
-        io::stdout().flush()?;
+    let ask = |together: bool| {
         let mut start = String::new();
-        io::stdin().read_line(&mut start)?;
+        if together {
+            println!("{{\"ready\":true}}");
+            io::stdout().flush()?;
+            io::stdin().read_line(&mut start)?;
+        }
+        std::thread::spawn(leave_with_the_driver);
         Ok(start)
     };
     let seen = tester::test(&line, ask).and_then(|seen| {
@@ -193,6 +196,15 @@ fn serve_tester() -> ExitCode {
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// Ends this process when standard input ends: who would read what the tester sees is gone.
+fn leave_with_the_driver() {
+    let mut rest = String::new();
+    while io::stdin().read_line(&mut rest).is_ok_and(|bytes| bytes > 0) {
+        rest.clear();
+    }
+    std::process::exit(FAILED.into());
 }
 
 fn serve_queues() -> ExitCode {

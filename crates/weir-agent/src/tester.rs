@@ -102,19 +102,20 @@ pub struct Seen {
     received: Vec<Vec<(u64, i64)>>,
 }
 
-/// Executes a job. `ask` says that this machine is ready, and returns the line with the start.
+/// Executes a job. `ask` is called before anything is sent; if other machines take part, it says that this one is ready,
+/// and returns the line with the start.
 ///
 /// # Errors
 /// The job is none, or an interface is missing or cannot send.
-pub fn test(text: &str, ask: impl FnOnce() -> io::Result<String>) -> Result<Seen, AgentError> {
+pub fn test(text: &str, ask: impl FnOnce(bool) -> io::Result<String>) -> Result<Seen, AgentError> {
     let job: TesterJob =
         serde_json::from_str(text).map_err(|error| AgentError(format!("no job of a tester: {error}")))?;
     job.check()?;
     let sockets = job.ports.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     greet(&job, &sockets).map_err(|error| AgentError(format!("sending: {error}")))?;
     let over = AtomicBool::new(false);
+    let line = ask(job.together).map_err(|error| AgentError(format!("reading the start: {error}")))?;
     let begin = if job.together {
-        let line = ask().map_err(|error| AgentError(format!("reading the start: {error}")))?;
         let Begin { begin_ns } =
             serde_json::from_str(&line).map_err(|error| AgentError(format!("no start of a tester: {error}")))?;
         begin_ns

@@ -5,6 +5,7 @@ An interface is named ``eth1``, or ``NAMESPACE/eth1`` if it is in a network name
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import subprocess
@@ -160,16 +161,24 @@ class BetweenRig:
 
     def _run(self, trial: Trial) -> dict[str, Any]:
         job = self._job(trial)
-        try:
-            done = subprocess.run(
-                [self._agent, "tester"], input=json.dumps(job) + "\n", capture_output=True, text=True, check=False,
-                timeout=trial.end_ns / 1e9 + GRACE_S,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise MethodError("the tester did not end") from None
-        if done.returncode:
-            raise MethodError(f"the tester failed: {done.stderr.strip()}")
-        found: dict[str, Any] = json.loads(done.stdout)
+        pipe = subprocess.PIPE
+        with subprocess.Popen([self._agent, "tester"], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as tester:
+            # Its input stays open: the tester leaves when that ends, also if this process is killed.
+            stdin, tester.stdin = tester.stdin, None
+            assert stdin is not None
+            try:
+                with stdin:
+                    with contextlib.suppress(BrokenPipeError):  # it says why on standard error
+                        stdin.write(json.dumps(job) + "\n")
+                        stdin.flush()
+                    out, said = tester.communicate(timeout=trial.end_ns / 1e9 + GRACE_S)
+            except subprocess.TimeoutExpired:
+                raise MethodError("the tester did not end") from None
+            finally:
+                tester.kill()
+        if tester.returncode:
+            raise MethodError(f"the tester failed: {said.strip()}")
+        found: dict[str, Any] = json.loads(out)
         return found
 
 
