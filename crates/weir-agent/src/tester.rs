@@ -340,10 +340,10 @@ mod tests {
         let ports = format!("{},{}", port(1), port(2));
         let job = format!(r#"{{"token":7,"ports":[{ports}],"streams":[{stream}],"end_ns":1,"together":true}}"#);
         let begin = clock::monotonic_ns() + 20_000_000;
-        let seen = test(&job, || Ok(format!(r#"{{"begin_ns":{begin}}}"#))).expect("a job");
+        let seen = test(&job, |_| Ok(format!(r#"{{"begin_ns":{begin}}}"#))).expect("a job");
         assert!(clock::monotonic_ns() > begin);
         assert_eq!((&seen.sent, &seen.received), (&vec![vec![]], &vec![vec![]]));
-        let error = test(&job, || Ok("{}".into())).expect_err("no start");
+        let error = test(&job, |_| Ok("{}".into())).expect_err("no start");
         assert!(error.to_string().starts_with("no start of a tester: "), "{error}");
     }
 
@@ -353,6 +353,6 @@ mod tests {
         let mut same = job(1.0);
         same.streams[0].output = 0;
         assert!(same.check().is_err());
-        assert!(test("{}", || Ok(String::new())).is_err());
+        assert!(test("{}", |_| Ok(String::new())).is_err());
     }
 }
