@@ -121,7 +121,29 @@ def _own_congestion_control() -> str:
         text = text.replace(f"@{name}@", path.read_text(encoding="utf-8").strip())
     text = text.replace("@PYTHON@", (example.with_suffix(".py")).read_text(encoding="utf-8").strip())
     text = text.replace("@REPORT@", _report())
+    text = text.replace("@RULE@", _rule()).replace("@LEVELS@", _levels())
     return text.replace("@FIELDS@", _fields((here.parent / "cc" / "shim" / "sock.h").read_text(encoding="utf-8")))
+
+
+def _rule() -> str:
+    """When `weir cc judge` recommends what, as a table."""
+    from weir.study.judge import rule
+
+    lines = [
+        f"| {name if not n else ''} | {reason} |"
+        for name, reasons in rule().items()
+        for n, reason in enumerate(reasons)
+    ]
+    return "\n".join(["| recommendation | reason |", "|---|---|", *lines])
+
+
+def _levels() -> str:
+    """The words beside a figure of `weir cc judge`, as a table."""
+    from weir.study.judge import levels
+
+    return "\n".join(
+        ["| figure | meaning |", "|---|---|", *(f"| {name} | {said} |" for name, said in levels().items())]
+    )
 
 
 def _report() -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,19 +13,38 @@ import pytest
 from cc_support import EXAMPLE, variant
 
 from shared import Weir
+from weir import engine
 from weir.cc import ControlError
-from weir.scenario import load
+from weir.scenario import load, yaml_texts
 from weir.study import judge as judging
 from weir.study.judge import CASES, Check, Judged, Judgement, Measure
 from weir.study.judge._builds import checks
-from weir.study.judge._judge import _level
+from weir.study.judge._judge import Point, _graded
 
-CHOSEN = ("alone", "with-reno", "losses")
+CHOSEN = ("alone", "with-reno", "losses", "collapse")
+
+BLIND = """
+#include "weir_cc.h"
+#define NO_OPTIONS(OPTION)
+WEIR_CC_OPTIONS(NO_OPTIONS)
+struct blind { u32 unused; };
+static u32 fixed(struct sock *sk) { (void)sk; return 2000; }
+static void avoid(struct sock *sk, u32 ack, u32 acked) { (void)ack; (void)acked; tcp_sk(sk)->snd_cwnd = 2000; }
+#define BLIND_OPS(OP) OP(ssthresh, fixed) OP(cong_avoid, avoid) OP(undo_cwnd, fixed)
+WEIR_CC_ABOUT("Blind", 2026, "none")
+WEIR_CC_REGISTER(blind, "blind", 0, struct blind, BLIND_OPS)
+"""
+"""Keeps its window whatever is lost."""
+
+
+def chosen(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Lets judgements have these scenarios only."""
+    monkeypatch.setattr("weir.study.judge._judge.CASES", tuple(case for case in CASES if case.name in names))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a control that is like Reno, and one that never backs off."""
+    """A folder with a control that is like Reno, one that hardly backs off, and one that never does."""
     made = tmp_path_factory.mktemp("judge")
     reno = EXAMPLE.parents[2] / "cc" / "reno" / "reno.c"
     (made / "mine.c").write_text(reno.read_text(encoding="utf-8").replace('"reno"', '"mine"'))
@@ -36,6 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert before in text
         text = text.replace(before, after)
     (made / "bully.c").write_text(text)
+    (made / "blind.c").write_text(BLIND)
     return made
 
 
@@ -45,7 +66,7 @@ def judged(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr("weir.study.judge._judge.CASES", tuple(case for case in CASES if case.name in CHOSEN))
-        yield {name: judging.judge(folder / f"{name}.c", folder / name) for name in ("mine", "bully")}
+        yield {name: judging.judge(folder / f"{name}.c", folder / name) for name in ("mine", "bully", "blind")}
 
 
 def levels(judgement: Judgement) -> dict[tuple[str, str], str]:
@@ -54,20 +75,35 @@ def levels(judgement: Judgement) -> dict[tuple[str, str], str]:
 
 def test_every_scenario_is_sound_and_names_the_controls_that_it_is_about() -> None:
     for case in CASES:
-        scenario = load(case.file, overrides={f"sweep.{case.factor}": json.dumps({"a": "reno", "b": "cubic"})})
-        assert {cell.factors["cc"] for cell in scenario.cells()} == {"a", "b"}
+        scenario = load(case.file, overrides=yaml_texts(case.changes({"a": "reno", "b": "cubic"})))
+        assert {cell.factors[case.label] for cell in scenario.cells()} == {"a", "b"}
         assert "RFC 9743" in scenario.rationale or case.name in ("long-fat", "rtts")
     assert set(judging.references()) == {"reno", "cubic", "bbr"}
+    assert judging.standards() == {"reno", "cubic"}
     assert len(CASES) >= 12
+
+
+def test_only_a_control_that_wants_ecn_has_it_where_a_queue_marks() -> None:
+    """The queue tells packets apart by it: with ECN it marks, without it drops."""
+    marking = [case for case in CASES if case.label != "cc"]
+    assert [case.name for case in marking] == ["marks", "marks-beside"]
+    for case in marking:
+        scenario = load(case.file, overrides=yaml_texts(case.changes({"a": "reno", "b": "reno"}, {"b"})))
+        for cell in scenario.cells():
+            found = {flow["name"] for flow in cell.plan()["flows"] if flow["transport"]["ecn"]}
+            own = {"flows[0]", "flows[1]"} if case.name == "marks" else {"entrant[0]"}
+            assert found == (own if cell.factors[case.label] == "b" else set())
 
 
 def test_a_copy_of_reno_is_as_good_as_reno(judged: dict[str, Judgement]) -> None:
     found = judged["mine"]
-    for _, point in found.points("serious", "weak", "strong", "fair"):
+    for _, point in found.points("serious", "weak", "strong", "ordinary"):
         if point.measure.better != "half":
             assert point.yours == pytest.approx(point.others["reno"], rel=0.02, abs=0.01)
     assert not found.points("serious", "unknown")
-    share = next(point for case, point in found.points("fair") if point.measure.name == "Its share")
+    share = next(
+        point for case, point in found.points("ordinary") if point.measure.name == "Its own share (graded if too small)"
+    )
     assert share.yours == pytest.approx(50, abs=12)
     assert found.copy_of == "reno"
     assert judging.recommendation(found) == (
@@ -76,11 +112,65 @@ def test_a_copy_of_reno_is_as_good_as_reno(judged: dict[str, Judgement]) -> None
     assert judged["bully"].copy_of is None
 
 
-def test_a_control_that_never_backs_off_starves_the_other(judged: dict[str, Judgement]) -> None:
+def test_a_control_that_starves_standard_tcp_is_rejected(judged: dict[str, Judgement]) -> None:
     found = levels(judged["bully"])
-    assert found["with-reno", "Its share"] == "serious"
-    assert found["with-reno", "Goodput of the other"] == "weak"
-    assert judging.recommendation(judged["bully"])[0] == "Major revision"
+    assert found["with-reno", "Left to the other flow"] == "serious"
+    word, why = judging.recommendation(judged["bully"])
+    assert word == judging.REJECT
+    assert "it starves the other flow (RFC 9743, section 5.2): with-reno" in why
+    left = next(point for _, point in judged["bully"].rejecting if point.measure.relative)
+    assert left.yours is not None
+    assert left.yardstick == min(value for name, value in left.others.items() if name in ("reno", "cubic") and value)
+    assert left.yours < 0.05 * left.yardstick
+    assert f"{100 * left.yours / left.yardstick:.0f} % of the least that cubic and reno leave" in judging.sentence(
+        judged["bully"], left
+    )
+
+
+def test_a_control_that_ignores_congestion_is_rejected_for_each_of_its_harms(judged: dict[str, Judgement]) -> None:
+    found = judged["blind"]
+    word, why = judging.recommendation(found)
+    assert word == judging.REJECT
+    assert "it fails Shared suite" in why
+    assert "it keeps sending into a collapsed path (RFC 9743, section 5.1.1): collapse 30" in why
+    assert "more packets are lost than a network bears (RFC 9743, section 5.1.3): alone 3" in why
+    assert "it starves the other flow (RFC 9743, section 5.2): with-reno" in why
+    only = replace(found, checks=())
+    assert judging.recommendation(only)[0] == judging.REJECT
+    assert not judged["mine"].rejecting
+
+
+def test_another_that_does_the_same_harm_excuses_none() -> None:
+    """BBR takes as much from the other flow; that is no yardstick, unless the other is BBR, too."""
+    measure = Measure("m", "x", "Mb/s", limit=0.25, bound=0.05, harm=True, peer="cubic", relative=True, praised=False)
+    others: dict[str, float | None] = {"bbr": 2, "cubic": 20, "reno": 24}
+    word = {value: graded(measure, value, others).level for value in (30, 19.5, 8, 4, 0.9)}
+    assert word == {30: "ordinary", 19.5: "ordinary", 8: "weak", 4: "serious", 0.9: "serious"}
+    assert not graded(measure, 4, others).rejects
+    assert graded(measure, 0.9, others).rejects
+    beside_bbr = replace(measure, peer="bbr")
+    assert graded(beside_bbr, 2, others).level == "ordinary"
+    assert graded(beside_bbr, 0.4, others).level == "serious"
+
+
+def test_the_same_losses_have_the_same_limit_in_every_scenario() -> None:
+    limits = {m.limit for case in CASES for m in case.measures if m.name == "Packets lost"}
+    assert limits == {10}
+    assert sum(m.name == "Packets lost" for case in CASES for m in case.measures) >= 5
+    measure = next(m for m in CASES[0].measures if m.name == "Packets lost")
+    others: dict[str, float | None] = {"bbr": 15.5, "cubic": 0.1, "reno": 0.2}
+    assert graded(measure, 15, others).level == "serious"
+    assert graded(measure, 9, others).level == "weak"
+    found = graded(measure, 27.4, others)
+    assert found.rejects
+
+
+def test_a_limit_is_named_where_it_is_exceeded(judged: dict[str, Judgement]) -> None:
+    measure = next(m for m in CASES[0].measures if m.name == "Packets lost")
+    others: dict[str, float | None] = {"bbr": 0, "cubic": 0.1, "reno": 0.2}
+    said = {value: judging.sentence(judged["mine"], graded(measure, value, others)) for value in (15, 30)}
+    assert said[15].endswith("section 5.1.3); the limit: at most 10 %.")
+    assert said[30].endswith("section 5.1.3); above 25 %, it is rejected.")
 
 
 def test_a_scenario_with_a_serious_fault_has_no_strong_points(judged: dict[str, Judgement]) -> None:
@@ -91,15 +181,13 @@ def test_a_scenario_with_a_serious_fault_has_no_strong_points(judged: dict[str, 
 
 
 def test_serious_faults_in_most_scenarios_are_a_rejection(judged: dict[str, Judgement]) -> None:
-    from dataclasses import replace
-
     def worse(case: Judged) -> Judged:
-        return replace(case, points=tuple(replace(point, level="serious") for point in case.points))
+        return replace(case, points=tuple(replace(point, level="serious", rejects=False) for point in case.points))
 
     found = replace(judged["mine"], cases=tuple(worse(case) for case in judged["bully"].cases))
     verdict, why = judging.recommendation(found)
     assert verdict == "Reject"
-    assert f"it fails in {len(found.cases)} of {len(found.cases)} scenarios" in why
+    assert f"in {len(found.cases)} of {len(found.cases)} scenarios" in why
 
 
 def test_the_builds_are_checked_or_the_reason_is_said(judged: dict[str, Judgement]) -> None:
@@ -143,49 +231,124 @@ def test_the_page_has_every_figure_and_needs_nothing_else(judged: dict[str, Judg
     anchors = [link.removeprefix("#") for link in page.links if link.startswith("#")]
     assert set(anchors) <= set(page.ids)
     plain = re.sub(r"<[^>]+>", "", text)
-    for case, point in judged["bully"].points("serious", "weak", "fair", "strong"):
+    for case, point in judged["bully"].points("serious", "weak", "ordinary", "strong"):
         assert case.title in plain
         assert point.measure.name in plain
-    assert "one of the two starves" in plain.lower()
+    assert "it starves the other flow" in plain.lower()
+    for word, reasons in judging.rule().items():
+        assert word in plain
+        assert all(reason in html.unescape(plain) for reason in reasons)
+    assert "mbit" not in text.lower()
     assert text.count("<svg") > 6
     again = judging.build(judged["bully"], tmp_path / "again.html").read_text(encoding="utf-8")
     assert again == text
 
 
 def test_what_a_machine_lacks_is_on_the_page(judged: dict[str, Judgement], tmp_path: Path) -> None:
-    from dataclasses import replace
-
     lacking = replace(judged["mine"], checks=(Check("BPF", "not run", "there is no 'clang' here; install clang"),))
     text = judging.build(lacking, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "BPF: not run here: there is no" in text
 
 
 def test_a_control_that_fails_its_checks_is_rejected(judged: dict[str, Judgement]) -> None:
-    from dataclasses import replace
-
     failed = replace(judged["mine"], checks=(Check("Simulator = BPF", "failed", "they differ"),))
     assert judging.recommendation(failed)[0] == "Reject"
+
+
+def graded(measure: Measure, yours: float | None, others: Mapping[str, float | None]) -> Point:
+    return _graded(Point(measure, yours, others, "unknown"))
 
 
 @pytest.mark.parametrize(
     ("better", "yours", "level"),
     [
-        ("more", 101, "strong"), ("more", 96, "fair"), ("more", 85, "weak"), ("more", 40, "serious"),
+        ("more", 101, "strong"), ("more", 96, "ordinary"), ("more", 85, "weak"), ("more", 40, "serious"),
         ("less", 85, "strong"), ("less", 101, "weak"),
-        ("half", 50, "strong"), ("half", 79, "fair"), ("half", 1, "weak"),
+        ("half", 50, "strong"), ("half", 79, "ordinary"), ("half", 1, "weak"),
     ],
 )  # fmt: skip
 def test_levels_compare_with_the_best_and_the_worst(better: str, yours: float, level: str) -> None:
-    never = 50 if better == "more" else None
-    measure = Measure("m", "x", "%", better, never=never, slack=1.0 if better == "half" else 0.0)  # type: ignore[arg-type]
+    limit = 50 if better == "more" else None
+    measure = Measure("m", "x", "%", better, limit=limit, slack=1.0 if better == "half" else 0.0)  # type: ignore[arg-type]
     others: dict[str, float | None] = {"a": 90, "b": 97, "c": None} if better != "half" else {"a": 60, "b": 90}
-    assert _level(measure, yours, others, bound=False) == level
+    assert graded(measure, yours, others).level == level
 
 
 def test_a_figure_that_is_missing_is_unknown() -> None:
     measure = Measure("m", "x", "%")
-    assert _level(measure, None, {"a": 1}, bound=False) == "unknown"
-    assert _level(measure, 1, {"a": None}, bound=False) == "unknown"
+    assert graded(measure, None, {"a": 1}).level == "unknown"
+    assert graded(measure, 1, {"a": None}).level == "unknown"
+
+
+def test_a_forbidden_window_in_a_later_check_is_a_rejection_on_the_page(
+    here: Path, weir: Weir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen(monkeypatch, "alone")
+    variant(here, "tp->snd_cwnd += 1 + acked; return;")
+    ran = weir("cc", "judge", "mine.c", "-q")
+    assert ran.code == 1, ran.err
+    assert "Shared suite: failed: cong_avoid of mine.c set snd_cwnd to 0; a window has at least one packet" in ran.out
+    assert "options at their defaults" in ran.out
+    assert "Reject: it fails Shared suite" in ran.out
+    text = (here / "runs" / "judge-mine" / "report.html").read_text(encoding="utf-8")
+    assert "set snd_cwnd to 0" in text
+
+
+def test_the_exit_code_is_that_of_the_recommendation(here: Path, weir: Weir, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen(monkeypatch, "alone")
+    variant(here)
+    ran = weir("cc", "judge", "mine.c", "-q", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["recommendation"] != judging.REJECT
+    monkeypatch.setattr("weir.study.judge.recommendation", lambda found: (judging.REJECT, "of a test"))
+    assert weir("cc", "judge", "mine.c", "-q").code == 1
+
+
+def test_a_scenario_that_the_control_breaks_off_is_a_failed_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen(monkeypatch, "alone")
+    source = tmp_path / "mine.py"
+    source.write_text(
+        "from weir.control import Answer\n\nclass Control:\n    def __init__(self, flow): self.left = 200\n"
+        "    def report(self, report):\n        self.left -= 1\n"
+        "        return Answer(window_packets=100 // min(1, self.left))\n"
+    )
+    monkeypatch.setattr("weir.study.judge._judge.checks", lambda source: iter(()))
+    found = judging.judge(source, tmp_path / "judged")
+    (check,) = found.checks
+    assert (check.name, check.outcome) == ("Scenario alone", "failed")
+    assert "ZeroDivisionError" in check.said
+    assert judging.recommendation(found)[0] == judging.REJECT
+    assert {point.level for point in found.cases[0].points} == {"unknown"}
+    assert "ZeroDivisionError" in judging.build(found, tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_interruption_counts_scenarios_and_the_same_command_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen(monkeypatch, "alone", "shallow", "collapse")
+    monkeypatch.setattr("weir.study.judge._judge.checks", lambda source: iter(()))
+    source = variant(tmp_path)
+    execute = engine.run
+    executed: list[object] = []
+
+    def run(scenario: engine.Scenario, out: Path, **options: object) -> engine.Result:
+        if out.name == "collapse" and not executed.count("collapse"):
+            executed.append("collapse")
+            raise engine.Interrupted("interrupted; no cell was finished")
+        result = execute(scenario, out, **options)  # type: ignore[arg-type]
+        executed.append(result.executed)
+        return result
+
+    monkeypatch.setattr("weir.engine.run", run)
+    with pytest.raises(engine.Interrupted, match=r"^interrupted; 2 of 3 scenarios are finished and kept: the same"):
+        judging.judge(source, tmp_path / "judged")
+    assert len(judging.judge(source, tmp_path / "judged").cases) == 3
+    assert executed == [4, 12, "collapse", 0, 0, 4]
+    source.write_text(source.read_text().replace("keep, 70", "keep, 71"))
+    judging.judge(source, tmp_path / "judged")
+    assert executed[6:] == [1, 3, 1]
 
 
 def test_what_does_not_run_in_the_simulator_is_an_error(here: Path, weir: Weir) -> None:
@@ -202,14 +365,14 @@ def test_what_does_not_run_in_the_simulator_is_an_error(here: Path, weir: Weir) 
 def test_a_control_in_python_has_no_builds_and_the_page_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weir.study.judge._judge.CASES", tuple(case for case in CASES if case.name == "alone"))
+    chosen(monkeypatch, "alone")
     source = tmp_path / "mine.py"
     source.write_text(EXAMPLE.with_suffix(".py").read_text(encoding="utf-8"))
     found = judging.judge(source, tmp_path / "judged")
     outcomes = {check.name: check.outcome for check in found.checks}
     assert outcomes["Simulator"] == outcomes["Same results"] == "passed"
     assert outcomes["BPF and kernel module"] == outcomes["Simulator = BPF"] == "not run"
-    used = next(point for _, point in found.points("fair", "strong", "weak") if point.measure.name == "Utilisation")
+    used = next(point for _, point in found.points("ordinary", "strong", "weak") if point.measure.name == "Utilisation")
     assert used.yours is not None
     assert used.yours > 80
     page = judging.build(found, tmp_path / "report.html").read_text(encoding="utf-8")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli import _errors
 from weir.cli._common import console, emit_json, error_console, examples, json_option, plural
+
+if TYPE_CHECKING:
+    from weir.study.judge import Judgement
 
 __all__ = ["command"]
 
@@ -29,6 +34,11 @@ def command(source: Path, out: Path | None, workers: int | None, quiet: bool, as
     weir builds it for the simulator, for BPF and as a kernel module, tries and compares the builds, and runs it in
     telling scenarios beside established controls. A control in Python has no builds, and the page says so. The page
     says what is good and what is bad, with figures and pictures, and what could not be judged on this machine.
+
+    The same command continues an interrupted judgement. After a change of SOURCE, it runs what the change concerns.
+
+    Exits with 1 if the recommendation is to reject; the page has the rule. A SOURCE that does not compile or pass its
+    trial is an error, 2, and gets no page.
     """
     from weir.cc import ControlError, is_file_name
     from weir.study import judge as judging
@@ -45,7 +55,15 @@ def command(source: Path, out: Path | None, workers: int | None, quiet: bool, as
     page = judging.build(found, folder / "report.html")
     if as_json:
         emit_json(_document(found, page))
-        return
+    else:
+        _print(found, page)
+    if judging.recommendation(found)[0] == judging.REJECT:
+        raise click.exceptions.Exit(_errors.FAILED)
+
+
+def _print(found: Judgement, page: Path) -> None:
+    from weir.study import judge as judging
+
     out_ = console()
     for check in found.checks:
         out_.print(f"{check.name}: {check.outcome}: {check.said}", markup=False, highlight=False)
@@ -58,10 +76,9 @@ def command(source: Path, out: Path | None, workers: int | None, quiet: bool, as
     out_.print(f"{page}: {plural(points, 'figure')} of {plural(len(found.cases), 'scenario')}, {found.wall_s:.0f} s")
 
 
-def _document(found: object, page: Path) -> dict[str, object]:
-    from weir.study.judge import Judgement, recommendation
+def _document(found: Judgement, page: Path) -> dict[str, object]:
+    from weir.study.judge import recommendation
 
-    assert isinstance(found, Judgement)
     word, why = recommendation(found)
     return {
         "recommendation": word,
@@ -75,6 +92,8 @@ def _document(found: object, page: Path) -> dict[str, object]:
                 "figure": point.measure.name,
                 "unit": point.measure.unit,
                 "level": point.level,
+                "limit": point.limit,
+                "rejects": point.rejects,
                 "yours": point.yours,
                 "others": dict(point.others),
             }

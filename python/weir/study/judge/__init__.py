@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 from weir.study.judge._builds import Check
-from weir.study.judge._cases import CASES, Case, Measure, references
+from weir.study.judge._cases import CASES, Case, Measure, references, standards
 from weir.study.judge._judge import Judged, Judgement, Level, Point, judge
-from weir.study.judge._words import recommendation, sentence
+from weir.study.judge._words import REJECT, levels, recommendation, rule, sentence
 from weir.study.judge.page import build
 
 __all__ = [
     "CASES",
+    "REJECT",
     "Case",
     "Check",
     "Judged",
@@ -23,7 +24,10 @@ __all__ = [
     "Point",
     "build",
     "judge",
+    "levels",
     "recommendation",
     "references",
+    "rule",
     "sentence",
+    "standards",
 ]

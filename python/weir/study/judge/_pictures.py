@@ -45,7 +45,10 @@ def _rows(judgement: Judgement, case: Judged) -> pl.DataFrame:
     unit = 1e3 if case.case.picture == "queue" else 1e6
     flow = pl.col("flow") if "flow" in frame.columns else pl.lit("")
     rows = frame.select(
-        control=pl.col("cc").cast(pl.String), flow=flow, time_s=pl.col("time_ns") / 1e9, value=pl.col("value") / unit
+        control=pl.col(case.case.label).cast(pl.String),
+        flow=flow,
+        time_s=pl.col("time_ns") / 1e9,
+        value=pl.col("value") / unit,
     ).drop_nulls()
     order = [judgement.name, *case.points[0].others]
     place = pl.col("control").replace_strict({name: i for i, name in enumerate(order)}, return_dtype=pl.Int64)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from html import escape
 
-from weir.study.judge._cases import Measure
+from weir.study.judge._cases import LEFT, LOST, PUSHED, Measure, references, standards
 from weir.study.judge._judge import Judged, Judgement, Point
 
-__all__ = ["recommendation", "sentence", "shown", "text_of"]
+__all__ = ["REJECT", "at", "levels", "limit", "recommendation", "rule", "sentence", "shown", "text_of"]
+
+REJECT = "Reject"
 
 
 def shown(name: str) -> str:
@@ -29,34 +31,94 @@ def sentence(judgement: Judgement, point: Point) -> str:
     if point.yours is None:
         return f"{measure.name}: it has no value."
     others = ", ".join(f"{name} {text_of(measure, value)}" for name, value in point.others.items())
-    most = "more than " if point.bound else ""
-    text = f"{measure.name}: {most}{text_of(measure, point.yours)}, beside {others}."
+    most = "more than " if point.never else ""
+    parts = [f"{measure.name}: {most}{text_of(measure, point.yours)}, beside {others}."]
+    if point.level in ("serious", "weak") and point.yardstick:
+        parts.append(f"That is {100 * point.yours / point.yardstick:.0f} % of {_yardstick(measure)}.")
     if point.level == "serious":
-        return f"{text} {_capital(measure.fault)}."
-    return text
+        parts.append(f"{_capital(_fault(point))}; {_limit(point)}.")
+    return " ".join(parts)
+
+
+def _yardstick(measure: Measure) -> str:
+    """What the yardstick of a measure with relative limits is."""
+    names = sorted(standards() | ({measure.peer} if measure.peer else set()))
+    return f"the least that {_listed(names)} leave"
+
+
+def _fault(point: Point) -> str:
+    """What a serious figure means."""
+    return (point.rejects and point.measure.grave) or point.measure.fault
+
+
+def _limit(point: Point) -> str:
+    if point.rejects:
+        side = "above" if point.measure.better == "less" else "below"
+        return f"{side} {text_of(point.measure, point.bound)}, it is rejected"
+    return f"the limit: {limit(point)}"
+
+
+def limit(point: Point) -> str:
+    """The limit of a figure; empty without one."""
+    if point.limit is None:
+        return ""
+    if point.measure.better == "half":
+        return f"{text_of(point.measure, point.limit)} to {text_of(point.measure, 100 - point.limit)}"
+    side = "at least" if point.measure.better == "more" else "at most"
+    return f"{side} {text_of(point.measure, point.limit)}"
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def levels() -> dict[str, str]:
+    """What the words beside a figure mean."""
+    names = _listed(sorted(standards()))
+    return {
+        "strong": "better than that of every other control",
+        "ordinary": "neither better nor worse than those of all others",
+        "weak": (
+            "worse than that of every other control. Where it is about harm to others, such as losses, what is left to "
+            f"another flow, a call or web pages, worse than those of {names}, whatever the rest do"
+        ),
+        "serious": f"beyond its limit, and worse than those of {names}. The limits are weir's; RFC 9743 has no numbers",
+    }
+
+
+def rule() -> dict[str, tuple[str, ...]]:
+    """When each recommendation is given: the first that has a reason counts."""
+    standard = sorted(standards())
+    return {
+        REJECT: (
+            "A build or a check fails: also where a call sets a forbidden window, where a scenario breaks off, or "
+            "where half of the shared suite's requirements or more are unmet.",
+            f"It sends more than {PUSHED[1]:.0f} Mb/s into a path of 50 Mb/s that loses a third of all packets: "
+            "congestion collapse (RFC 9743, section 5.1.1).",
+            f"It loses more than {LOST[1]:.0f} % of all packets in a scenario, even alone (section 5.1.3).",
+            f"It starves standard TCP: beside it, {_listed(standard, 'or')} keeps less than {100 * LEFT[1]:.0f} % of "
+            f"the least that {_listed(standard)} leave to it (section 5.2).",
+            "It has a serious fault in more than half of the scenarios.",
+            f"In every scenario its figures are within 1 % of those of {_listed(sorted(references()), 'or')}: nothing "
+            "is new.",
+        ),
+        "Major revision": (
+            "It has a serious fault.",
+            "It has more weak points and doubtful checks than strong points, and more than three.",
+        ),
+        "Minor revision": ("It has a weak point, or a check is doubtful.",),
+        "Accept": ("It has neither.",),
+    }
+
+
 def recommendation(judgement: Judgement) -> tuple[str, str]:
-    """The referee's recommendation in a word, and why."""
-    failed = [check.name for check in judgement.checks if check.outcome == "failed"]
+    """The referee's recommendation in a word, and why, by :func:`rule`."""
     serious, weak = len(judgement.points("serious")), len(judgement.points("weak"))
     doubtful = [check.name for check in judgement.checks if check.outcome == "doubtful"]
     strong = len(judgement.points("strong"))
-    failing = len({case.case.name for case, _ in judgement.points("serious")})
     beside = f", and a doubt: {_listed(doubtful)}" if doubtful else ""
-    if failed:
-        return "Reject", f"it fails {_listed(failed)}; the figures below are of little use until it passes"
-    if judgement.copy_of is not None:
-        return "Reject", f"in every scenario its figures are those of {judgement.copy_of} within 1 %: it is nothing new"
-    if 2 * failing > len(judgement.cases):
-        return (
-            "Reject",
-            f"it fails in {failing} of {len(judgement.cases)} scenarios: {_count(serious, 'serious fault')}{beside}",
-        )
+    if reasons := _reasons(judgement):
+        return REJECT, "; ".join(reasons)
     if serious:
         return "Major revision", f"{_count(serious, 'serious fault')}, {_count(weak, 'weak point')}{beside}"
     if weak + len(doubtful) > max(3, strong):
@@ -72,12 +134,30 @@ def recommendation(judgement: Judgement) -> tuple[str, str]:
     return "Accept", f"no serious fault and no weak point; {_count(strong, 'strong one')}"
 
 
+def _reasons(judgement: Judgement) -> list[str]:
+    """All that rejects the control."""
+    failed = [check.name for check in judgement.checks if check.outcome == "failed"]
+    found = [f"it fails {_listed(failed)}"] if failed else []
+    by_fault: dict[str, list[str]] = {}
+    for case, point in judgement.rejecting:
+        value = f"{case.case.name} {text_of(point.measure, point.yours)}"
+        by_fault.setdefault(_fault(point), []).append(value)
+    found += [f"{fault}: {', '.join(values)}" for fault, values in by_fault.items()]
+    failing = len({case.case.name for case, _ in judgement.points("serious")})
+    if 2 * failing > len(judgement.cases):
+        serious = _count(len(judgement.points("serious")), "serious fault")
+        found.append(f"it has {serious} in {failing} of {len(judgement.cases)} scenarios")
+    if judgement.copy_of is not None:
+        found.append(f"in every scenario its figures are those of {judgement.copy_of} within 1 %: it is nothing new")
+    return found
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}" + ("s" if number != 1 else "")
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
+def _listed(names: list[str], last: str = "and") -> str:
+    return ", ".join(names[:-1]) + (f" {last} " if len(names) > 1 else "") + names[-1]
 
 
 def at(case: Judged) -> str:
