@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from compare_support import Cell, write_run
 
 import weir
 from weir.compare import Comparison
@@ -62,7 +63,52 @@ def test_it_has_verdicts_differences_warnings_and_provenance(page: str) -> None:
     ]
     assert "the machine was busy" in page
     assert "all agree" in page
-    assert re.search(r'<td class="number d3">\+20 %</td>', page), "coloured by its size, and said in words"
+    assert re.search(r'<td class="number main d3">\+20 %</td>', page), "coloured by its size, and said in words"
+
+
+def _seen(page: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", page.split("<main>")[0].split("<header>")[1]).split())
+
+
+def _of(folder: Path, goodput: list[list[int]]) -> str:
+    """The page of two runs of one repeat, of which the second has this goodput."""
+    runs = [
+        write_run(folder / name, [Cell(rates, factors={"cc": "reno"})], method=name)
+        for name, rates in (("sim", [[20, 20], [10, 10]]), ("emul", goodput))
+    ]
+    return weir.compare(runs).report(folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_largest_differences_and_unknown_chance_stand_on_top(page: str, tmp_path: Path) -> None:
+    said = _seen(_of(tmp_path / "other", [[20, 20], [13, 13]]))
+    assert "Largest: " in said
+    assert "goodput.aggregate.mean +10 %" in said
+    assert "of a single flow goodput.mean +30 % (flow[1])" in said
+    assert "Without repeats of both runs, it is unknown how much of a difference is chance." in said
+    assert "chance" not in _seen(page), "its runs have repeats"
+
+
+def test_a_series_that_is_only_shifted_in_time_has_no_colour(tmp_path: Path) -> None:
+    shifted = [[10, 30, 10, 30, 10, 30], [10, 10, 10, 10, 10, 10]]
+    back = [[30, 10, 30, 10, 30, 10], [10, 10, 10, 10, 10, 10]]
+    runs = [write_run(tmp_path / n, [Cell(g)], method=n) for n, g in (("sim", shifted), ("emul", back))]
+    text = weir.compare(runs).report(tmp_path / "page.html").read_text(encoding="utf-8")
+    rows = text.split('<section id="traces"')[1].split("</section>")[0]
+    assert '<td class="number" data-title="instant by instant">100 %</td>' in rows
+    assert '<td class="number d0" data-title="of values">0 %</td>' in rows
+
+
+def test_the_scatter_has_shares_in_percent_and_leaves_zeros_out(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    shares = ["efficiency.capacity.mean", "timeouts", "goodput.mean"]
+    text = weir.compare(pair, metrics=shares).report(tmp_path / "page.html").read_text(encoding="utf-8")
+    (chart,) = _charts(text, "run")
+    points = chart["data"]["points"]  # type: ignore[index]
+    assert set(points["panel"]) == {"efficiency.capacity.mean (%)", "goodput.mean (Mbps)"}
+    assert chart["notes"] == ["Not drawn, because zero everywhere: timeouts."]
+    known = zip(points["panel"], points["kind"], points["x"], points["flow"], strict=True)
+    dots = [(panel, x, flow) for panel, kind, x, flow in known if kind == "point"]
+    assert {x for panel, x, _ in dots if panel.startswith("efficiency")} == {30, 30.5}
+    assert {flow for _, _, flow in dots} == {"all flows", "flow[0]", "flow[1]"}
 
 
 def test_every_cell_has_its_overlays(page: str) -> None:

@@ -774,6 +774,8 @@ def by_factor(run: TheRun, metric: str) -> list[Told]:
     titles = shown(list(panels), 44)
     if any(_apart(rows, shape) > 0.005 for rows in panels.values()):
         panels = {title: rows for title, rows in panels.items() if _apart(rows, shape) > 0.005}
+    else:
+        panels = {title: rows for title, rows in panels.items() if any(row["value"] for row in rows)}
     for title, rows in panels.items():
         panel = titles[title] if len(panels) > 1 else ""
         told += _over_axis(run, panel, rows) if shape.x else _beside_names(shape, panel, rows)

@@ -54,7 +54,7 @@ def test_long_names_on_an_axis_push_nothing_off_the_page(tmp_path: Path) -> None
     document, console = _browse(tmp_path / "profile", _page(run).as_uri(), "--window-size=1300,900", "--dump-dom")
     assert console == []
     halves = re.findall(r'<figure class="chart half".*?<svg[^>]*? width="([\d.]+)"', document, re.DOTALL)
-    assert len(halves) >= 8
+    assert len(halves) >= 6
     # Half of the text column, which is at most 1132 pixels wide, less the gap.
     assert all(float(width) <= 1132 / 2 for width in halves), halves
 
@@ -75,6 +75,48 @@ def test_it_prints(small: Path, tmp_path: Path) -> None:
     data = (tmp_path / "report.pdf").read_bytes()
     assert data.startswith(b"%PDF")
     assert len(data) > 50_000
+
+
+def _altered(page: Path, target: Path, script: str) -> str:
+    """Writes the page with a script before its own; returns the address."""
+    text = re.sub(r"<meta http-equiv=.Content-Security-Policy[^>]*>", "", page.read_text(encoding="utf-8"))
+    begin = text.rindex("<script")  # that of the page, after Vega's
+    target.write_text(f"{text[:begin]}<script>{script}</script>{text[begin:]}", encoding="utf-8")
+    return target.as_uri()
+
+
+def test_all_folds_but_bulk_are_open_while_it_is_printed(small: Path, tmp_path: Path) -> None:
+    script = """
+      addEventListener("load", () => setTimeout(() => {
+        const folds = () => [...document.querySelectorAll("details")];
+        const shut = (some) => some.filter((fold) => !fold.open && !fold.matches(".bulk")).length;
+        const told = [shut(folds())];
+        for (const name of ["beforeprint", "afterprint"]) {
+          dispatchEvent(new Event(name));
+          told.push(shut(folds()));
+        }
+        told.push(folds().filter((fold) => !fold.open && fold.matches(".bulk")).length);
+        document.documentElement.dataset.folds = told.join(" ");
+      }, 5000));"""
+    url = _altered(_page(small), tmp_path / "page.html", script)
+    document, console = _browse(tmp_path / "profile", url, "--dump-dom")
+    assert console == []
+    told = re.search(r'data-folds="(\d+) (\d+) (\d+) (\d+)"', document)
+    assert told is not None
+    before, printed, after, bulk = map(int, told.groups())
+    assert before == after > 4
+    assert printed == 0
+    assert bulk == 1
+
+
+def test_a_long_legend_is_stacked_on_a_narrow_page(grid: Path, tmp_path: Path) -> None:
+    # A window of this browser is at least 500 pixels wide.
+    url = _altered(_page(grid), tmp_path / "page.html", 'document.body.style.width = "400px";')
+    document, console = _browse(tmp_path / "profile", url, "--window-size=500,900", "--dump-dom")
+    assert console == []
+    halves = re.findall(r'<figure class="chart half".*?<svg[^>]*? width="([\d.]+)"', document, re.DOTALL)
+    assert len(halves) >= 8
+    assert all(float(width) <= 400 for width in halves), halves
 
 
 def test_a_link_can_name_the_window_of_time(small: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from reading import page_of, read_page
 from synthetic import Cell, Dumbbell, sweep, write_run
@@ -104,7 +105,8 @@ def test_a_numeric_factor_is_the_axis_and_a_name_the_colour(grid: Path) -> None:
     assert item["csv"]["x"] == "rtt (ms)"
     assert set(rows["series"]) == {"reno", "bic", "cubic", "highspeed", "htcp", "scalable"}
     assert list(dict.fromkeys(rows["panel"])) == ["all"]
-    assert "Drawn: all. Not drawn, because all curves are nearly the same there: five (" in item["notes"][0]
+    same = "Drawn: all. Not drawn, because every cc has nearly the same value at each rtt: five (858 to 953 over rtt)."
+    assert item["notes"][0] == same
     known = open_run(grid).metrics("goodput.mean@all", where={"cc": "bic", "rtt": "50ms"}).row(0, named=True)
     drawn = rows.filter(series="bic", x=50, panel="all").row(0, named=True)
     for here, there in (("value", "value"), ("low", "ci_low"), ("high", "ci_high")):
@@ -152,6 +154,91 @@ def test_synchronised_losses_show(one: Path) -> None:
     shares = page_of(one).charts()["recoveries"]["data"]["shares"]["share"]
     assert max(shares) > 50  # the synthetic flows back off together, two in three
     assert max(shares) <= 100
+
+
+def test_a_metric_that_is_zero_everywhere_is_a_remark(grid: Path) -> None:
+    page = page_of(grid)
+    assert open_run(grid).metrics("timeouts.rate")["value"].to_list() == [0.0] * 48
+    assert "by-timeouts-rate" not in page.charts("run")
+    assert "Not drawn, because zero in every cell and phase: Timeouts." in page.by_id("sweep").text
+
+
+def test_a_cell_without_a_value_is_named_with_the_reason(tmp_path: Path) -> None:
+    lossless = Dumbbell(flows=2, duration=20, every=1, capacity=1e12)
+    busy = Dumbbell(flows=2, duration=20, every=1, capacity=1e9, queue_bytes=1e5)
+    cells = [
+        Cell({"cc": cc, "rtt": rtt}, bell=lossless if (cc, rtt) == ("reno", "50ms") else busy)
+        for cc in ("reno", "bic")
+        for rtt in ("20ms", "50ms")
+    ]
+    page = read_page(build(open_run(write_run(tmp_path / "run", cells, bell=busy))))
+    item = page.charts("run")["by-loss-synchronisation"]
+    assert len(item["data"]["metric"]["value"]) == 3
+    lacking = "No value for reno, rtt 50ms: no flow lost a packet there while two or more were active."
+    assert item["notes"] == [lacking]
+
+
+def test_panels_of_very_different_sizes_have_scales_of_their_own(tmp_path: Path) -> None:
+    def panels(passes: tuple[float, ...], name: str) -> dict[str, Any]:
+        bell = Dumbbell(flows=2, duration=20, every=1, groups=("download", "call"), passes=passes, phase_names=())
+        run = write_run(tmp_path / name, sweep(("reno", "htcp"), ("20ms", "100ms")), bell=bell)
+        found: dict[str, Any] = read_page(build(open_run(run))).charts("run")["by-goodput-mean"]
+        return found
+
+    unlike, alike = panels((1.0, 0.01), "unlike"), panels((1.0, 0.9), "alike")
+    assert unlike["spec"]["resolve"]["scale"] == {"y": "independent"}
+    assert "each panel has its own scale" in unlike["spec"]["title"]["text"]
+    assert "scale" not in alike["spec"].get("resolve", {})
+    assert "own scale" not in alike["spec"]["title"]["text"]
+
+
+def test_a_row_with_a_gap_has_no_axis_in_the_gap(one: Path, tmp_path: Path) -> None:
+    bell = Dumbbell(flows=6, duration=60, every=2)
+    run = write_run(tmp_path / "run", bell=bell)
+    plan = next((run / "cells").iterdir()) / "plan.json"
+    document = json.loads(plan.read_text())
+    document["phases"].append({"name": "third", "from_ns": 30_000_000_000, "to_ns": 60_000_000_000})
+    plan.write_text(json.dumps(document))
+    seal_run(run)
+    three, two = read_page(build(open_run(run))).charts(), page_of(one).charts()
+    for name in ("goodput-distribution", "flow-shares"):
+        assert three[name]["columns"] == 3
+        assert three[name]["spec"]["resolve"]["axis"] == {"x": "independent"}
+        assert two[name]["columns"] == 2
+        assert "axis" not in two[name]["spec"].get("resolve", {})
+
+
+def _mixed(tmp_path: Path, kind: str) -> Path:
+    """A sweep of two flows, of which the second has another kind of workload."""
+    run = write_run(tmp_path / kind, sweep(("reno", "htcp"), ("20ms", "100ms")), bell=Dumbbell(flows=2, duration=20))
+    for plan in run.glob("cells/*/plan.json"):
+        document = json.loads(plan.read_text())
+        if kind == "cbr":
+            document["flows"][1]["source"] = {"kind": "cbr", "rate_bps": 10**8}
+        plan.write_text(json.dumps(document))
+    return seal_run(run)
+
+
+def test_fairness_among_unlike_flows_is_called_that(tmp_path: Path) -> None:
+    for kind in ("bulk", "cbr"):
+        page = read_page(build(open_run(_mixed(tmp_path, kind))))
+        run, cell = page.charts("run"), page.charts()
+        said = "unlike flows (bulk, cbr), for which equal shares are no aim."
+        for item in (run["by-jain"], cell["fairness-time"]):
+            assert any(said in note for note in item["notes"]) == (kind == "cbr")
+        assert kind == "bulk" or "behind-jain" not in run
+
+
+def test_delay_that_the_bottleneck_does_not_explain_is_told(one: Path, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", bell=Dumbbell(flows=2, duration=20, every=1, capacity=1e12))
+    for table in run.glob("cells/*/samples.parquet"):
+        frame = pl.read_parquet(table)
+        late = pl.when(pl.col("time_ns") > 10**9).then(pl.col("srtt_ns") * 3).otherwise(pl.col("srtt_ns"))
+        columns = frame.with_columns(late.cast(frame.schema["srtt_ns"]).alias("srtt_ns")).to_arrow()
+        pq.write_table(columns.cast(pq.read_schema(table)), table)
+    notes = read_page(build(open_run(seal_run(run)))).charts()["rtt"]["notes"]
+    assert any("above the smallest, and the bottleneck's queue explains only" in note for note in notes)
+    assert not any("explains only" in note for note in page_of(one).charts()["rtt"]["notes"])
 
 
 def test_a_thousand_flows_fit(tmp_path: Path) -> None:

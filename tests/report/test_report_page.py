@@ -279,6 +279,51 @@ def test_one_claim_has_a_headline_of_its_own(tmp_path: Path) -> None:
     assert read_page(build(open_run(run))).all("p", "headline")[0].text == "The claim fails."
 
 
+SHARE = {"claim": "The link carries 9 Gb/s", "check": "efficiency.capacity.max <= 0.09"}
+
+
+def _share_of(tmp_path: Path, *capacities: float) -> str:
+    """The verdict on a share of the rate of links with these rates."""
+    cells = [
+        Cell({"rate": f"{rate / 1e9:g}Gbps"}, bell=Dumbbell(flows=2, duration=10, every=1, capacity=rate))
+        for rate in capacities
+    ]
+    claim = {**SHARE, "check": "max(efficiency.capacity.max over rate) <= 0.09"} if len(cells) > 1 else SHARE
+    run = write_run(tmp_path / f"run{len(cells)}", cells, bell=Dumbbell(flows=2), expect=[claim])
+    return " ".join(read_page(build(open_run(run))).all("li", "verdict")[0].text.split())
+
+
+def test_a_share_of_the_bottleneck_is_a_rate_too(tmp_path: Path) -> None:
+    text = _share_of(tmp_path, 10e9)
+    found = re.search(r"([\d.]+) Gbps against 900 Mbps \(([\d.]+) % of 10 Gbps\)", text)
+    assert found is not None, text
+    assert float(found[1]) == pytest.approx(float(found[2]) / 10, rel=2e-3)
+    assert re.search(r"measured ?[\d.]+ Gbps against 900 Mbps; [\d.]+ % against 9 % of the bottleneck's 10 Gbps", text)
+
+
+def test_a_share_of_several_rates_stays_a_share(tmp_path: Path) -> None:
+    text = _share_of(tmp_path, 10e9, 5e9)
+    assert re.search(r"[\d.]+ % against 9 %", text)
+    assert "bps" not in text.split("check")[0]
+
+
+def test_what_is_not_printed_is_said(small: Path, one: Path) -> None:
+    page = page_of(small)
+    said = [" ".join(e.text.split()) for e in page.all("p", "printed")]
+    assert said[:4] == ["One of 4 cells is printed, the one chosen on the page. The page shows the others."] * 4
+    assert said[4].startswith("The scenario's text and the list of plans are not printed")
+    assert [e.text.lstrip()[:5] for e in page.all("details", "bulk")] == ["Plans", "Scena"]
+    assert not any(e.text.startswith("One of") for e in page_of(one).all("p", "printed"))
+
+
+def test_provenance_lists_names_and_values_in_words(tmp_path: Path) -> None:
+    figures = [{"value": "jain", "title": "Shared?"}, {"value": "rtt.mean", "title": "Late?"}]
+    run = write_run(tmp_path / "run", bell=Dumbbell(flows=2, duration=10), summary=figures)
+    text = read_page(build(open_run(run))).by_id("provenance").text
+    assert "value jain, title Shared?; value rtt.mean, title Late?" in text
+    assert "{'value'" not in text
+
+
 def test_few_combinations_share_one_table(small: Path) -> None:
     page = page_of(small)
     columns = [e.text for e in page.all("th") if e.attributes["scope"] == "col"]

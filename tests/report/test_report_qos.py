@@ -41,7 +41,7 @@ def test_the_table_of_classes_has_what_the_table_of_the_run_says(tmp_path: Path)
     (part,) = _grid(folder, "Classes").parts
     assert part.title == "bottleneck"
     assert [column.partition(" (")[0] for column in part.columns] == [
-        "Share", "Throughput", "Loss", "Delay, mean", "Delay, 99th percentile",
+        "Share", "Throughput", "Loss", "Delay, mean", "Delay, 99th percentile of intervals' means",
     ]  # fmt: skip
     units = [re.findall(r"\(([^()]*)\)", column)[-1] for column in part.columns]
     frame = pl.read_parquet(next((folder / "cells").iterdir()) / "classes.parquet")
@@ -104,8 +104,13 @@ def test_the_guaranteed_share_is_a_dashed_line_that_changes(nested: Path) -> Non
         own = rows.filter(pl.col("class") == name)
         assert set(own.filter(pl.col("time_s") < 6)["guaranteed"].round(9)) == {before}
         assert set(own.filter(pl.col("time_s") > 6)["guaranteed"].round(9)) == {after}
-    assert "Dashed: the share that the class is guaranteed, by its weight or quantum." in drawing.notes
-    assert any(layer["mark"].get("strokeDash") == [4, 3] for layer in drawing.spec["layer"])
+    assert "Dashed: the share that the class is guaranteed, by its weight, quantum or rate." in drawing.notes
+    (dashes,) = [layer["mark"] for layer in drawing.spec["layer"] if layer["mark"].get("strokeDash") == [4, 3]]
+    # The value of an interval is at its end: it must hold from the value before, not until the next.
+    assert dashes["interpolate"] == "step-before"
+    changed = rows.filter((pl.col("class") == "be") & (pl.col("guaranteed") > 0.5))["time_s"].min()
+    last = rows.filter((pl.col("class") == "be") & (pl.col("time_s") < changed))["time_s"].max()
+    assert last == pytest.approx(6)
 
 
 def test_classes_without_guarantees_have_no_dashed_lines(tmp_path: Path) -> None:

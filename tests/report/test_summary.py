@@ -13,8 +13,9 @@ from reading import Page, page_of, read_page
 from synthetic import Cell, Dumbbell, sweep, write_run
 
 from shared import Weir
+from weir.metrics.summary import Figure
 from weir.report import build
-from weir.report.lead import lead_figures
+from weir.report.lead import direction, lead_figures
 from weir.report.story import question
 from weir.run import Run, open_run
 
@@ -75,6 +76,34 @@ def test_the_sentences_say_the_figures_with_their_places(named_page: Page) -> No
     assert " Mbps (" in lines[0]
     assert " to " in lines[0]
     assert lines[2].startswith("Gain: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("goodput.cov@all", "less is steadier"),
+        ("rtt.sd", "less is steadier"),
+        ("queue.delay", "less is better"),
+        ("completion.mean", "less is better"),
+        ("link.loss", "less is better"),
+        ("loss.synchronisation", ""),
+        ("goodput.mean", ""),
+        ("jain", ""),
+        ("goodput.mean{cc: bic} / goodput.mean{cc: reno}", ""),
+    ],
+)
+def test_a_figure_says_if_small_values_are_good(value: str, said: str) -> None:
+    assert direction(Figure(value)) == said
+
+
+def test_the_direction_stands_in_the_sentence_and_below_the_picture(tmp_path: Path) -> None:
+    figures = [{"value": "goodput.cov@all", "title": "Steady?"}, {"value": "jain@all", "title": "Shared?"}]
+    cells = [Cell({"cc": cc}) for cc in ("reno", "bic")]
+    page = read_page(build(open_run(write_run(tmp_path / "run", cells, bell=_BELL, summary=figures))))
+    lines = _lines(page)
+    assert lines[0].startswith("Steady? (less is steadier): ")
+    assert lines[1].startswith("Shared?: ")
+    assert page.charts("lead")["summary"]["notes"] == ["Steady?: less is steadier."]
 
 
 def test_one_cell_has_sentences_and_the_chart_of_its_claims(one: Path) -> None:

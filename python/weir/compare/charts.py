@@ -12,6 +12,7 @@ import polars as pl
 from weir.compare._align import Group
 from weir.compare._comparison import Comparison
 from weir.compare._traces import Key, Trace, apart, traces_of
+from weir.metrics import parse_reference
 from weir.report.charts import (
     Chart,
     Drawing,
@@ -29,6 +30,8 @@ from weir.report.charts import (
 )
 
 __all__ = ["OVERLAYS", "SCATTER", "Overlay", "scatter"]
+
+PERCENT = Unit("%", 0.01, "percent")
 
 MAX_PANELS = 8
 """Largest number of flows with a panel each; of more, those that differ most are shown."""
@@ -163,7 +166,8 @@ SCATTER = Chart(
     "Each metric of one run against the other's",
     "All cells",
     (),
-    "One point per cell (and flow): on the dashed diagonal both runs have the same value.",
+    "One point per cell and phase (and flow; the pointer on it shows which): on the dashed diagonal both runs have the "
+    "same value.",
 )
 
 
@@ -175,25 +179,32 @@ def scatter(comparison: Comparison, medium: Medium) -> Drawing | None:
     )
     if frame.is_empty():
         return None
-    parts, panels = [], []
+    parts, panels, zeros = [], [], []
     for metric in dict.fromkeys(frame["metric"]):
-        part, panel = _points(comparison, frame, metric)
+        own = frame.filter(pl.col("metric") == metric)
+        if (own["a_value"] == 0).all() and (own["b_value"] == 0).all():
+            zeros.append(metric)
+            continue
+        part, panel = _points(comparison, own)
         parts.append(part)
         panels.append(panel)
+    if not parts:
+        return None
     rows = pl.concat(parts)
+    said = (f"Not drawn, because zero everywhere: {', '.join(zeros)}.",) if zeros else ()
     others = comparison.labels[1:]
     spec = plain_spec(_scatter(medium, first, others, panels))
     text = f"{len(panels)} metrics of {first} against those of {' and '.join(others)}."
     columns = 3 if medium.page else 4
-    return Drawing(spec, {"points": rows}, text, columns=min(columns, len(panels)), panel_width=220, span=2)
+    return Drawing(spec, {"points": rows}, text, said, columns=min(columns, len(panels)), panel_width=220, span=2)
 
 
-def _points(comparison: Comparison, frame: pl.DataFrame, metric: str) -> tuple[pl.DataFrame, str]:
-    own = frame.filter(pl.col("metric") == metric)
+def _points(comparison: Comparison, own: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    metric = own["metric"][0]
     flows = own.filter(pl.col("flow").is_not_null())
     own = flows if not flows.is_empty() else own
     values = [v for column in ("a_value", "b_value") for v in own[column].to_list()]
-    unit = _unit(own["unit"][0], max(map(abs, values)))
+    unit = PERCENT if parse_reference(metric).percent else _unit(own["unit"][0], max(map(abs, values)))
     panel = f"{metric} ({unit.label})" if unit.label else metric
     places = [comparison.groups[row["cell"]].name for row in own.iter_rows(named=True)]
     points = own.select(
@@ -201,8 +212,8 @@ def _points(comparison: Comparison, frame: pl.DataFrame, metric: str) -> tuple[p
         pl.lit("point").alias("kind"),
         pl.col("b").alias("run"),
         pl.Series("place", places),
-        pl.col("phase").fill_null(""),
-        pl.col("flow").fill_null(""),
+        pl.col("phase").fill_null("whole run"),
+        pl.col("flow").fill_null("all flows"),
         (pl.col("a_value") / unit.factor).alias("x"),
         (pl.col("b_value") / unit.factor).alias("y"),
     )
@@ -238,7 +249,8 @@ def _scatter(medium: Medium, first: str, others: Sequence[str], panels: Sequence
         ("phase:N", "phase"),
         ("flow:N", "flow"),
         ("x:Q", first, ".4~g"),
-        ("y:Q", "other", ".4~g"),
+        *((("run:N", "against"),) if len(others) > 1 else ()),
+        ("y:Q", others[0] if len(others) == 1 else "there", ".4~g"),
     )
     points = alt.Chart().transform_filter("datum.kind == 'point'").mark_point(opacity=0.75, filled=len(others) == 1)
     points = points.encode(x=x, y=y, tooltip=shown, **look)

@@ -97,6 +97,8 @@ def render(comparison: Comparison) -> str:
                 for c in comparison.claims
             ],
             headline=_headline(comparison),
+            largest=_largest(comparison, differences),
+            chance=_chance(differences),
             facts=_facts(comparison),
             matrices=_matrices(comparison),
             steps=[percent(s).removeprefix("+") for s in STEPS],
@@ -165,6 +167,38 @@ def _medians(comparison: Comparison) -> str:
         if sizes:
             said.append(f"{name} {percent(sizes[len(sizes) // 2]).removeprefix('+')}")
     return f"median difference: {', '.join(said)}" if said else ""
+
+
+_LARGEST = 3
+"""Metrics whose largest differences the page names first."""
+
+
+def _largest(comparison: Comparison, rows: Sequence[DifferenceRow]) -> str:
+    """The largest differences over all flows, of different metrics, and that of a single flow if it is larger."""
+    known = sorted((row for row in rows if row.size > 0 and row.significant is not False), key=lambda row: -row.size)
+    whole: dict[str, DifferenceRow] = {}
+    for row in known:
+        if not row.flow:
+            whole.setdefault(row.metric, row)
+    said = [_told(comparison, row) for row in [*whole.values()][:_LARGEST]]
+    first = next((row for row in known if row.flow), None)
+    if first is not None and all(first.size > row.size for row in whole.values()):
+        said.append(f"of a single flow {_told(comparison, first)}")
+    return ", ".join(said)
+
+
+def _told(comparison: Comparison, row: DifferenceRow) -> str:
+    several = len(comparison.groups) > 1
+    place = [row.flow, comparison.groups[row.cell].name if several else "", row.phase]
+    where = ", ".join(part for part in place if part)
+    return f"{row.metric} {row.relative} ({where})" if where else f"{row.metric} {row.relative}"
+
+
+def _chance(rows: Sequence[DifferenceRow]) -> str:
+    """Says what the page cannot: whether the differences are chance, if nothing was repeated."""
+    if not rows or any(row.significant is not None for row in rows):
+        return ""
+    return "Without repeats of both runs, it is unknown how much of a difference is chance."
 
 
 def _facts(comparison: Comparison) -> list[tuple[str, str]]:

@@ -60,6 +60,7 @@ class TraceRow:
     value_distance: str
     noise: str
     size: float
+    """Of the distance of values, for the colour: a series that is only shifted in time is no alarm."""
 
 
 def percent(value: float | None) -> str:
@@ -200,7 +201,7 @@ def trace_rows(comparison: Comparison) -> list[TraceRow]:
             distance=_share(row["distance"]),
             value_distance=_share(row["value_distance"]),
             noise=_share(row["noise"]) if row["noise"] is not None else "",
-            size=row["distance"],
+            size=row["value_distance"],
         )
         for row in frame.iter_rows(named=True)
     ]

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from weir.metrics import MetricError, parse_reference
+from weir.metrics import Category, MetricError, parse_reference
 from weir.metrics.expect import ExpectError
 from weir.metrics.expect.parser import parse_check
 from weir.metrics.expect.syntax import references
@@ -19,7 +19,7 @@ from weir.metrics.reference import Reference
 from weir.metrics.summary import Figure, Summarised, figures_of, summarise
 from weir.run import Plan, Run, RunError
 
-__all__ = ["difference", "lead_figures", "most_claimed"]
+__all__ = ["difference", "direction", "lead_figures", "most_claimed"]
 
 DIFFERS = 0.02
 """Values differ if their range is at least this share of the largest."""
@@ -131,6 +131,24 @@ def difference(one: Summarised) -> float:
     values = [v.value for v in one.known]
     largest = max(map(abs, values), default=0.0)
     return (max(values) - min(values)) / largest if len(values) > 1 and largest > 0 else 0.0
+
+
+_TIMES = ("completion", "completion.makespan", "page.completion")
+_NO_DAMAGE = ("loss.synchronisation", "link.marks", "marks")
+_DEVIATIONS = ("goodput.cov", "goodput.sd", "goodput.variance", "goodput.normalised_sd", "throughput.cov")
+
+
+def direction(figure: Figure) -> str:
+    """Says of a figure whose small values are good that they are; empty for others and for arithmetic."""
+    try:
+        reference = parse_reference(figure.value)
+    except (MetricError, ExpectError):
+        return ""
+    metric = reference.metric
+    if metric.name in _DEVIATIONS or {"cov", "sd", "var"} & set(reference.stats):
+        return "less is steadier"
+    bad = metric.category in (Category.DELAY, Category.LOSS) and metric.name not in _NO_DAMAGE
+    return "less is better" if bad or metric.name in _TIMES else ""
 
 
 def _last_phase(run: Run) -> str:

@@ -14,7 +14,7 @@ from weir.metrics import Category
 from weir.metrics.expect import percent
 from weir.report import fidelity, provenance, tables, theme
 from weir.report.bundle import chart_item, environment, frame_of, pack, write_page
-from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Medium, summary
+from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Medium, metric_by_factor, summary
 from weir.report.lead import most_claimed
 from weir.report.nodes import node_tables
 from weir.report.qos import qos_tables
@@ -122,6 +122,7 @@ def render(view: RunView, level: float = 0.95) -> str:
             tables=grids,
             tables_note=_tables_note(view),
             has_run_charts=bool(run_items),
+            zeros=metric_by_factor.zero_metrics(view, RUN_CHARTS),
             cells=cells,
             repeats=view.repeats,
             factors=[_Factor(f.name, f.values) for f in view.swept],

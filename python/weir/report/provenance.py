@@ -106,11 +106,17 @@ def _flatten(name: str, value: Any) -> Iterator[tuple[str, str]]:
             if key not in _HIDDEN:
                 yield from _flatten(f"{name} {key}", inner)
     elif isinstance(value, list):
-        yield label, ", ".join(str(v) for v in value) or "none"
+        between = "; " if any(isinstance(v, Mapping) for v in value) else ", "
+        yield label, between.join(map(_item, value)) or "none"
     elif isinstance(value, bool):
         yield label, "yes" if value else "no"
     elif value is not None:
         yield label, str(value)
+
+
+def _item(value: Any) -> str:
+    """An item of a list; names and values as ``value jain@twelve, title Shared?``."""
+    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, Mapping) else str(value)
 
 
 def plans(run: RunView) -> list[dict[str, str]]:

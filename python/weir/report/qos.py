@@ -21,7 +21,7 @@ _METRICS = {
     "class.throughput": "Throughput",
     "class.loss": "Loss",
     "class.delay": "Delay, mean",
-    "class.delay.p99": "Delay, 99th percentile",
+    "class.delay.p99": "Delay, 99th percentile of intervals' means",
 }
 """The columns of the table of classes."""
 _OUTER = "The row (all) of a class with classes inside has these together. "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from weir.metrics.expect import Value
 from weir.metrics.summary import Summarised
 from weir.report._text import quantity
-from weir.report.lead import DIFFERS, difference
+from weir.report.lead import DIFFERS, difference, direction
 from weir.report.verdicts import ShownVerdict
 from weir.report.view import RunView
 
@@ -75,7 +75,8 @@ def _claims(found: Sequence[ShownVerdict]) -> str:
 
 def _figure(run: RunView, one: Summarised) -> Line:
     """The values of a figure: each, if they are few, or else the smallest and the largest."""
-    name = one.figure.name
+    good = direction(one.figure)
+    name = f"{one.figure.name} ({good})" if good else one.figure.name
     known = sorted(one.known, key=lambda v: v.value)
     low, high = known[0], known[-1]
 

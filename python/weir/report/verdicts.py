@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.metrics.expect import Measurement, Verdict, evaluate, percent
+from weir.report.rates import as_rate
 from weir.report.view import RunView
+from weir.run import Run
 
 __all__ = ["Comparison", "Headline", "ShownVerdict", "headline", "verdicts"]
 
@@ -81,21 +83,22 @@ def headline(shown: Sequence[ShownVerdict]) -> Headline:
 def verdicts(run: RunView, level: float = 0.95) -> list[ShownVerdict]:
     """The verdicts of the scenario's claims, in their order."""
     entries = run.run.manifest.get("expect", ())
-    return [_shown(verdict) for verdict in evaluate(run.run, entries, level)] if entries else []
+    return [_shown(run.run, verdict) for verdict in evaluate(run.run, entries, level)] if entries else []
 
 
-def _shown(verdict: Verdict) -> ShownVerdict:
+def _shown(run: Run, verdict: Verdict) -> ShownVerdict:
     details = [("source", verdict.source), ("paper", verdict.basis.get("paper", ""))]
     details += [("check", verdict.check), ("where", _places(verdict.where))]
     decisive = verdict.decisive
     if decisive is not None:
-        details.append(("measured", _measured(decisive)))
+        details.append(("measured", _measured(run, decisive)))
     details.append(("explanation", _explanation(verdict)))
     details += [("news", verdict.news), ("note", " ".join(verdict.note.split()))]
     details += [(text, verdict.basis.get(name, "")) for name, text in _BASIS.items()]
     details += [("warning", text) for text in verdict.warnings]
     shown = tuple((name, text) for name, text in details if text)
-    comparisons = tuple(_comparison(m) for m in verdict.measured[:_MAX_COUNT]) if len(verdict.measured) > 1 else ()
+    listed = verdict.measured[:_MAX_COUNT] if len(verdict.measured) > 1 else ()
+    comparisons = tuple(_comparison(run, m) for m in listed)
     predicted = verdict.outcome == verdict.expected == "fails"
     return ShownVerdict(
         verdict.claim or verdict.check,
@@ -103,15 +106,23 @@ def _shown(verdict: Verdict) -> ShownVerdict:
         shown,
         comparisons,
         max(0, len(verdict.measured) - _MAX_COUNT),
-        "" if decisive is None or verdict.outcome == "undecided" else _short(decisive, predicted),
+        "" if decisive is None or verdict.outcome == "undecided" else _short(run, decisive, predicted),
         predicted,
     )
 
 
-def _short(m: Measurement, predicted: bool) -> str:
-    value = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "undefined"
-    text = f"{value} against {m.limit}" if m.against else value
+def _short(run: Run, m: Measurement, predicted: bool) -> str:
+    rate = as_rate(run, m)
+    text = _against(m) if rate is None else f"{_against(rate.measured)} ({_value(m)} of {rate.of})"
     return f"{text}, as expected" if predicted else text
+
+
+def _value(m: Measurement, missing: str = "undefined") -> str:
+    return m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else missing
+
+
+def _against(m: Measurement) -> str:
+    return f"{_value(m)} against {m.limit}" if m.against else _value(m)
 
 
 def _explanation(verdict: Verdict) -> str:
@@ -136,17 +147,20 @@ def _places(where: Mapping[str, Any]) -> str:
     return ", ".join(f"{k} = {' or '.join(map(str, v)) if isinstance(v, list) else v}" for k, v in where.items())
 
 
-def _measured(m: Measurement) -> str:
-    text = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "undefined"
-    if m.against:
-        text += f" against {m.limit}"
+def _measured(run: Run, m: Measurement) -> str:
+    rate = as_rate(run, m)
+    parts = [_against(m), m.spread, m.note]
+    if rate is not None:
+        parts = [_against(rate.measured), f"{_against(m)} of the bottleneck's {rate.of}", rate.measured.spread, m.note]
+    text = "; ".join(part for part in parts if part)
     place = _places(m.factors)
-    text = "; ".join(part for part in (text, m.spread, m.note) if part)
     return f"{text} (at {place})" if place else text
 
 
-def _comparison(m: Measurement) -> Comparison:
-    value = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "–"
+def _comparison(run: Run, m: Measurement) -> Comparison:
+    rate = as_rate(run, m)
+    m = m if rate is None else rate.measured
+    value = _value(m, "–")
     threshold = m.limit if m.threshold != "" else ""
     margin = m.show(m.margin) if math.isfinite(m.margin) else "–"
     ends = (m.margin_low, m.margin_high)

@@ -17,6 +17,8 @@ from weir.metrics import MetricError, compute, parse_reference
 from weir.metrics.overview import split_of, windows_of
 from weir.metrics.selection import DIRECTIONS, direction_of
 from weir.metrics.summary import Summarised
+from weir.metrics.window import CellData, window
+from weir.plan import leaves_switch
 from weir.report._text import natural_key
 from weir.report.changes import Changes, changes_of
 from weir.report.lead import lead_figures
@@ -29,6 +31,8 @@ FEW_FLOWS = 16
 """Up to this many flows have a panel each; more become bands and heat maps."""
 
 _WHOLE = "whole run"
+_OF_QUEUES = frozenset({"queue.delay", "queue.delay.max"})
+"""Metrics of the time that packets wait before a link."""
 _NO_SUMMARY = {"phase": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64, "sd": pl.Float64,
                "n": pl.UInt32, "ci_low": pl.Float64, "ci_high": pl.Float64, "censored": pl.Boolean}  # fmt: skip
 
@@ -317,6 +321,13 @@ class RunView:
         """The workload entries of the flows under test."""
         return tuple(dict.fromkeys(flow.group for cell in self.combinations for flow in cell.tested))
 
+    @cached_property
+    def unlike(self) -> tuple[str, ...]:
+        """The kinds of workload of the flows under test, if flows of the same direction have different ones."""
+        kinds = [{f.kind for f in flows} for cell in self.combinations for flows in cell.directions.values()]
+        mixed = [found for found in kinds if len(found) > 1]
+        return tuple(sorted(set().union(*mixed)))
+
     def summary_by_entry(self, metric: str) -> pl.DataFrame:
         """As ``summary``, per workload entry, in the column ``group``."""
         if metric not in self._by_entry:
@@ -356,9 +367,12 @@ class RunView:
                 self._summaries[metric] = part.drop(bins)
 
     def _usable(self, metrics: Sequence[str]) -> list[Cell]:
-        """The cells that have all tables that these metrics need."""
-        tables = {t for m in metrics for t in parse_reference(m).metric.tables}
-        return [v.cell for v in self.cells if all(v.table(t) is not None for t in tables)]
+        """The cells that have what these metrics need."""
+        asked = [parse_reference(m).metric for m in metrics]
+        tables = {t for metric in asked for t in metric.tables}
+        found = [v.cell for v in self.cells if all(v.table(t) is not None for t in tables)]
+        timed = any(metric.name in _OF_QUEUES for metric in asked)
+        return [cell for cell in found if not (timed and _waits_in_switch(cell))]
 
     def _compute(self, metrics: Sequence[str], more: Sequence[str] = ()) -> pl.DataFrame:
         usable = self._usable(metrics)
@@ -373,6 +387,11 @@ class RunView:
         have = {view.id for view in self.cells}
         listed = self.run.manifest.get("cells", ())
         return tuple(c for c in listed if isinstance(c, Mapping) and str(c.get("id")) not in have)
+
+
+def _waits_in_switch(cell: Cell) -> bool:
+    """Whether packets wait for the bottleneck in the memory of a switch, where nothing measures their times."""
+    return any(leaves_switch(cell.plan.typed, link.id) for link in window(CellData(cell)).links)
 
 
 def _listed(run: Run) -> list[Mapping[str, str]]:

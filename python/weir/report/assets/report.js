@@ -65,8 +65,9 @@
 
   const isGrid = (spec) => spec.facet && (spec.facet.row || spec.facet.column);
 
-  function fitted(item, outer, excess) {
+  function fitted(item, outer, { excess, columns: entries }) {
     const spec = structuredClone(item.spec);
+    if (entries) spec.config.legend = { ...spec.config.legend, columns: entries };
     const grid = isGrid(spec);
     let columns = item.columns;
     const own = item.columns > 1 && !grid;        // each panel has its own y axis beside it
@@ -81,11 +82,24 @@
     return spec;
   }
 
-  function embed(holder, item, outer, excess) {
-    return vegaEmbed(holder, fitted(item, outer, excess), {
+  function embed(holder, item, outer, room) {
+    return vegaEmbed(holder, fitted(item, outer, room), {
       renderer: "svg", actions: false, ast: true, defaultStyle: false, hover: false,
       tooltip: { theme: "weir", disableDefaultStyle: true }, mode: "vega-lite", logLevel: ERRORS_ONLY,
     });
+  }
+
+  // The number of columns that a legend needs to be as narrow as the page; 0 if it is, with `now` columns (0: one row).
+  function legendColumns(holder, outer, now) {
+    const wide = [...holder.querySelectorAll(".role-legend")].filter(
+      (legend) => AXIS_LEFT + legend.getBoundingClientRect().width > outer,
+    );
+    const wanted = wide.map((legend) => {
+      const before = now || legend.querySelectorAll(".role-legend-label text").length;
+      const fitting = Math.floor((before * outer) / (AXIS_LEFT + legend.getBoundingClientRect().width));
+      return Math.max(1, Math.min(before - 1, fitting));
+    });
+    return wanted.length ? Math.min(...wanted) : 0;
   }
 
   // One drawing of a figure at a time: of two that interleave, the one for an old width may end last.
@@ -105,11 +119,20 @@
     const old = live.get(figure);
     if (!outer || (old && Math.abs(outer - old.outer) <= 8)) return;
     if (old) old.result.finalize();
-    let result = await embed(holder, item, outer, 0);
-    const excess = Number(holder.querySelector("svg").getAttribute("width")) - outer;
-    if (excess > 0 && !isGrid(item.spec)) {       // names on the axis take more room than numbers: known once drawn
+    const room = { excess: 0, columns: 0 };       // what is known once the picture is drawn
+    let result = await embed(holder, item, outer, room);
+    const again = async () => {
       result.finalize();
-      result = await embed(holder, item, outer, Math.ceil(excess) + SPARE);
+      result = await embed(holder, item, outer, room);
+    };
+    for (let n = 0; room.columns !== 1 && (n = legendColumns(holder, outer, room.columns)); ) {
+      room.columns = n;
+      await again();
+    }
+    const excess = Number(holder.querySelector("svg").getAttribute("width")) - outer;
+    if (excess > 0 && !isGrid(item.spec)) {       // names on the axis take more room than numbers
+      room.excess = Math.ceil(excess) + SPARE;
+      await again();
     }
     live.set(figure, { result, outer });
     const cell = figure.closest(".cell");
@@ -252,6 +275,21 @@
     return true;
   }
 
+  // ---- print ------------------------------------------------------------------------------------------------------
+  // Paper has no folds: all are open while the page is printed.
+  const opened = [];
+
+  function unfold() {
+    for (const fold of document.querySelectorAll("details:not([open]):not(.bulk)")) {
+      fold.open = true;
+      opened.push(fold);
+    }
+  }
+
+  function refold() {
+    for (const fold of opened.splice(0)) fold.open = false;
+  }
+
   async function start() {
     document.documentElement.classList.add("js");
     cells.forEach(wireWindow);
@@ -263,6 +301,8 @@
       picker.addEventListener("submit", (event) => event.preventDefault());
     }
     window.addEventListener("hashchange", fromHash);
+    window.addEventListener("beforeprint", unfold);
+    window.addEventListener("afterprint", refold);
     for (const name of [".charts.lead", ".charts[data-blob=run]:not(.lead)"]) {
       const charts = document.querySelector(name);
       if (charts) await fill(charts);

@@ -105,7 +105,12 @@ RUN_CHARTS: tuple[RunChart, ...] = (
     _by("delay.jitter.mean", "Jitter", "Mean difference of the delays of consecutive packets of a flow.", entries=True),
     _by("retransmissions.rate", "Retransmissions", "Retransmitted packets per second, averaged over the flows."),
     _by("timeouts.rate", "Timeouts", "Retransmission timeouts per second, averaged over the flows."),
-    _by("loss.synchronisation", "Loss synchronisation", "Share of the flows that back off within one round trip."),
+    _by(
+        "loss.synchronisation",
+        "Loss synchronisation",
+        "Share of the flows that back off within one round trip.",
+        undefined="no flow lost a packet there while two or more were active",
+    ),
     _by("completion.mean", "Mean completion time", "Mean over completed transfers.", entries=True),
     _behind("completion.mean", "Mean completion time", "less", entries=True),
     _by(

@@ -31,11 +31,13 @@ __all__ = [
     "Medium",
     "RunChart",
     "Spec",
+    "beside",
     "by_direction",
     "category_scale",
     "header",
     "legend",
     "named",
+    "own_axes",
     "plain_spec",
     "relabel",
     "shape",
@@ -189,6 +191,17 @@ def by_direction(medium: Medium) -> alt.Color:
         scale=category_scale(DIRECTIONS, "color"),
         legend=legend(DIRECTIONS, medium, symbolOpacity=1),
     )
+
+
+def beside(panels: int) -> int:
+    """The number of panels beside each other: three or two, so that the last row is full if possible."""
+    return 3 if panels % 3 == 0 else min(2, panels)
+
+
+def own_axes(spec: alt.FacetChart, panels: int) -> alt.FacetChart:
+    """Gives each panel its own x axis if the last row may have a gap, in which Vega would draw the common axis."""
+    found: alt.FacetChart = spec.resolve_axis(x="independent") if panels % 2 and panels > 1 else spec
+    return found
 
 
 def named(name: str) -> alt.NamedData:

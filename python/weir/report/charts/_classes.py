@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from weir.plan import queue_changes, queue_classes
+from weir.plan import guaranteed_shares, queue_classes
 from weir.report.charts._base import (
     Drawing,
     Medium,
@@ -90,21 +90,26 @@ def with_guarantees(cell: CellView, links: Sequence[Link], rows: pl.DataFrame) -
 
     Without the column, if no class is guaranteed any, or dashes tell the classes apart.
     """
-    found = [
-        (link.name, name, (at_ns + 1) / 1e9, share / 1e6)  # an interval that ends then is still of the time before
+    found = [  # an interval that ends with a change is of the time before
+        (link.name, name, (at_ns + 1) / 1e9, _part(shares[name]))
         for link in links
-        for at_ns, queue in queue_changes(cell.plan.typed, link.id)
-        for name, share in queue_classes(queue)
-        if share is not None
+        for at_ns, shares in guaranteed_shares(cell.plan.typed, link.id)
+        for name, _ in queue_classes(link.typed.queue)
     ]
-    if not found or len({name for _, name, _, _ in found}) > _COLOURS:
+    if all(share is None for *_, share in found) or len({name for _, name, _, _ in found}) > _COLOURS:
         return rows
-    guaranteed = pl.DataFrame(found, schema=["link", "class", "time_s", "guaranteed"], orient="row")
+    schema = {"link": pl.String, "class": pl.String, "time_s": pl.Float64, "guaranteed": pl.Float64}
+    guaranteed = pl.DataFrame(found, schema=schema, orient="row")
     keys = ["link", "class", "time_s"]
     both = rows.sort("time_s").join_asof(
         guaranteed.sort("time_s"), on="time_s", by=["link", "class"], check_sortedness=False
     )
     return rows.join(both.select(*keys, "guaranteed"), on=keys, how="left")
+
+
+def _part(share: int | None) -> float | None:
+    """A share in parts of a million as a part of 1."""
+    return None if share is None else share / 1e6
 
 
 def class_lines(
@@ -121,7 +126,7 @@ def class_lines(
     dashed = "guaranteed" in rows.columns
     spec = _spec(medium, cell.end_s, title, tuple(link.name for link in links), order, end, top > 0, dashed)
     names = {"value": title, "guaranteed": "Guaranteed share"}
-    notes = ("Dashed: the share that the class is guaranteed, by its weight or quantum.",) * dashed + notes
+    notes = ("Dashed: the share that the class is guaranteed, by its weight, quantum or rate.",) * dashed + notes
     return Drawing(
         spec, {"classes": rows}, alt_text, notes, csv_names={n: names[n] for n in names if n in rows.columns}
     )
@@ -185,6 +190,7 @@ def _guarantee(base: alt.Chart, line: alt.Chart) -> alt.Chart:
     look = line.encoding
     y = look.y.copy()
     y.shorthand = "guaranteed:Q"
-    dashes = base.mark_line(strokeDash=[4, 3], strokeWidth=1, clip=True, interpolate="step-after")
+    # A value belongs to the interval that ends at its time.
+    dashes = base.mark_line(strokeDash=[4, 3], strokeWidth=1, clip=True, interpolate="step-before")
     found: alt.Chart = dashes.encode(x=look.x, y=y, color=look.color)
     return found

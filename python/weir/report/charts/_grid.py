@@ -132,7 +132,7 @@ def _wrapped(layered: alt.LayerChart, panels: Sequence[str], columns: int, mediu
 
 def _crossed(layered: alt.LayerChart, grid: Grid, medium: Medium) -> Spec:
     across = alt.Column("column:N", sort=list(grid.columns), title=None, header=header(grid.columns, 24))
-    spacing = 8 if medium.page else 4
+    spacing = 15 if medium.page else 8  # the label at the bottom of an axis stands above that at the top of the next
     if len(grid.rows) == 1:
         only: Spec = layered.facet(column=across, spacing=spacing)
         return only

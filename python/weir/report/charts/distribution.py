@@ -9,7 +9,7 @@ import polars as pl
 
 from weir.report import theme
 from weir.report._text import greatest
-from weir.report.charts._base import CellChart, Drawing, Medium, Spec, header, named, shape, tooltip
+from weir.report.charts._base import CellChart, Drawing, Medium, Spec, beside, header, named, own_axes, shape, tooltip
 from weir.report.view import CellView
 
 __all__ = ["CHART", "METRIC", "shares", "upper_end"]
@@ -57,7 +57,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     several = len(phases) > 1
     spec = _spec(medium, tuple(phases), upper_end(rows))
     return Drawing(
-        spec, {"distribution": rows}, text, columns=2 if several else 1, panel_width=300, span=2 if several else 1
+        spec, {"distribution": rows}, text, columns=beside(len(phases)), panel_width=300, span=2 if several else 1
     )
 
 
@@ -79,9 +79,11 @@ def _spec(medium: Medium, phases: tuple[str, ...], end: float) -> Spec:
     layered = alt.layer(layer, data=named("distribution"))
     if not several:
         return layered.properties(height=medium.height)
-    spec = layered.properties(height=int(medium.height * 0.8)).facet(
-        facet=alt.Facet("phase:N", sort=list(phases), title=None, header=header(phases)), columns=2, spacing=24
+    facet = alt.Facet("phase:N", sort=list(phases), title=None, header=header(phases))
+    spec: alt.FacetChart = layered.properties(height=int(medium.height * 0.8)).facet(
+        facet=facet, columns=beside(len(phases)), spacing=24
     )
+    spec = own_axes(spec, len(phases))
     return spec.properties(title=alt.TitleParams("Share of time (%)", anchor="start")) if medium.page else spec
 
 

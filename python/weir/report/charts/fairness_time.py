@@ -50,7 +50,10 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     if data.is_empty():
         return None
     text = f"Jain's index of the active flows over time; minimum {least(data['jain']):.3g}."
-    said = (f"Each point covers the goodputs of {width / 1e9:.3g} s.",)
+    said: tuple[str, ...] = (f"Each point covers the goodputs of {width / 1e9:.3g} s.",)
+    if unlike := [way for way, flows in cell.directions.items() if len({f.kind for f in flows}) > 1]:
+        kinds = sorted({f.kind for way in unlike for f in cell.directions[way]})
+        said = (*said, f"It compares unlike flows ({', '.join(kinds)}), for which equal shares are no aim.")
     both = data["direction"].n_unique() > 1
     data = data if cell.both_ways else data.drop("direction")
     return Drawing(_spec(medium, cell.end_s, both), {"fairness": data}, text, said)

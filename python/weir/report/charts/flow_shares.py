@@ -13,9 +13,11 @@ from weir.report.charts._base import (
     Drawing,
     Medium,
     Spec,
+    beside,
     by_direction,
     header,
     named,
+    own_axes,
     shape,
     tooltip,
     value_scale,
@@ -56,7 +58,8 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
         tuple(map(bool, highest)),
         cell.both_ways,
     )
-    return Drawing(spec, {"shares": rows}, text, columns=2 if several else 1, panel_width=300, span=2 if several else 1)
+    columns = beside(len(phases))
+    return Drawing(spec, {"shares": rows}, text, columns=columns, panel_width=300, span=2 if several else 1)
 
 
 @shape
@@ -79,9 +82,10 @@ def _spec(
         return layered
     spec: alt.FacetChart = layered.facet(
         facet=alt.Facet("phase:N", sort=list(phases), title=None, header=header(phases)),
-        columns=2,
+        columns=beside(len(phases)),
         spacing=62 if medium.page else 34,
     )
+    spec = own_axes(spec, len(phases))
     if all(values):  # a panel of only zeros has no scale of its own
         spec = spec.resolve_scale(y="independent")
     if medium.page:

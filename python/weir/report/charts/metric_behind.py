@@ -8,9 +8,21 @@ from typing import Literal
 import altair as alt
 import polars as pl
 
+from weir.metrics import Category, parse_reference
 from weir.report._text import greatest, unit_for
-from weir.report.charts._base import Drawing, Medium, RunChart, header, named, plain_spec, tooltip, value_scale
-from weir.report.charts.metric_by_factor import look_of, rows_of, values_of
+from weir.report.charts._base import (
+    Drawing,
+    Medium,
+    RunChart,
+    beside,
+    header,
+    named,
+    own_axes,
+    plain_spec,
+    tooltip,
+    value_scale,
+)
+from weir.report.charts.metric_by_factor import has_own_scales, look_of, rows_of, values_of
 from weir.report.view import Factor, RunView
 
 __all__ = ["chart"]
@@ -49,6 +61,8 @@ def chart(
 def _draw(run: RunView, medium: Medium, *, metric: str, title: str, better: Better, entries: bool) -> Drawing | None:
     if run.axis is None or run.series is None:
         return None
+    if run.unlike and parse_reference(metric).metric.category is Category.FAIRNESS:
+        return None  # equal shares are no aim of unlike flows, so that none is the best
     summary = values_of(run, metric, entries=entries)
     if summary.is_empty():
         return None
@@ -63,10 +77,14 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str, better: Bett
     if len(panels) == 1:
         said = (f"Drawn: {panels[0]}.",)
         return Drawing(plain_spec(layered), {"behind": rows}, text, said, half=True, csv_names={"behind": label})
-    columns = 3 if len(panels) % 3 == 0 else 2
+    columns = beside(len(panels))
     facet = alt.Facet("panel:N", sort=panels, title=None, header=header(panels))
-    spec = layered.facet(facet=facet, columns=columns, spacing=24)
-    spec = spec.properties(title=alt.TitleParams(f"Behind the best: {label}", anchor="start")) if medium.page else spec
+    apart = has_own_scales(rows, "behind")
+    spacing = (62 if medium.page else 34) if apart else 24
+    spec: alt.FacetChart = own_axes(layered.facet(facet=facet, columns=columns, spacing=spacing), len(panels))
+    spec = spec.resolve_scale(y="independent") if apart else spec
+    heading = f"Behind the best: {label}" + ("; each panel has its own scale" if apart else "")
+    spec = spec.properties(title=alt.TitleParams(heading, anchor="start")) if medium.page or apart else spec
     return Drawing(
         plain_spec(spec), {"behind": rows}, text, columns=columns, panel_width=300, span=2, csv_names={"behind": label}
     )

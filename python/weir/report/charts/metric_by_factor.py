@@ -1,28 +1,32 @@
 """A metric against the swept parameters: a numeric factor is the x axis, a categorical one the colour.
 
 One panel per phase (and combination of any further factors), as in the papers' figures against RTT. Panels in which all
-curves are the same have nothing to tell: a remark has their values. Where curves lie close together,
-`metric_behind` shows their differences.
+curves are the same have nothing to tell: a remark has their values. A metric that is zero everywhere is not drawn.
+Where curves lie close together, `metric_behind` shows their differences.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 
 import altair as alt
 import polars as pl
 
+from weir.metrics import Category, parse_reference
 from weir.report import theme
 from weir.report._text import greatest, least, metric_unit, number, unit_for
 from weir.report.charts._base import (
     Drawing,
     Medium,
     RunChart,
+    beside,
     category_scale,
     header,
     legend,
     named,
+    own_axes,
     plain_spec,
     relabel,
     tooltip,
@@ -30,7 +34,7 @@ from weir.report.charts._base import (
 )
 from weir.report.view import Factor, RunView
 
-__all__ = ["chart", "look_of", "rows_of", "values_of"]
+__all__ = ["chart", "has_own_scales", "look_of", "rows_of", "values_of", "zero_metrics"]
 
 
 def chart(
@@ -40,34 +44,61 @@ def chart(
     section: str = "Metrics against the swept parameters",
     *,
     entries: bool = False,
+    undefined: str = "undefined there",
 ) -> RunChart:
-    """The chart of ``metric``, a reference of `weir.metrics`; with ``entries``, one panel per workload entry."""
+    """The chart of ``metric``, a reference of `weir.metrics`; with ``entries``, one panel per workload entry.
+
+    ``undefined`` says why a cell may lack a value.
+    """
     return RunChart(
-        name=f"by-{metric.replace('.', '-').replace('_', '-')}",
+        name=_name(metric),
         title=title,
         section=section,
         needs=(metric,),
         caption=caption,
-        draw=partial(_draw, metric=metric, title=title, entries=entries),
+        draw=partial(_draw, metric=metric, title=title, entries=entries, undefined=undefined),
     )
 
 
-def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: bool) -> Drawing | None:
+def _name(metric: str) -> str:
+    return f"by-{metric.replace('.', '-').replace('_', '-')}"
+
+
+def zero_metrics(run: RunView, charts: Sequence[RunChart]) -> list[str]:
+    """The titles of those of these charts that are not drawn because their metric is zero in every cell and phase."""
+    if run.axis is None and run.series is None:
+        return []
+    own = [chart for chart in charts if chart.name == _name(chart.needs[0])]
+    return [chart.title for chart in own if _is_zero(values_of(run, chart.needs[0], entries=False))]
+
+
+def _is_zero(rows: pl.DataFrame) -> bool:
+    return not rows.is_empty() and bool((rows["value"] == 0).all())
+
+
+def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: bool, undefined: str) -> Drawing | None:
     if run.axis is None and run.series is None:
         return None
     summary = values_of(run, metric, entries=entries)
-    if summary.is_empty():
+    if summary.is_empty() or _is_zero(summary):
         return None
     rows, label = rows_of(run, summary, metric, title)
     rows, folded = _telling(rows)
     names = {"value": label, "low": "95 % confidence, low", "high": "95 % confidence, high", "n": "repeats"}
     panels = list(dict.fromkeys(rows["panel"]))
-    layers = _against(run, medium, run.axis, rows, label) if run.axis else _by_name(run, medium, rows, label)
+    apart = has_own_scales(rows)
+    layers = (
+        _against(run, medium, run.axis, rows, label, apart=apart)
+        if run.axis
+        else _by_name(run, medium, rows, label, apart=apart)
+    )
     if run.axis:
         names["x"] = f"{run.axis.name} ({unit_for(max(run.axis.numbers or (0,)), run.axis.base).label})"
     if run.series:
         names["series"] = run.series.name
-    said = _remark(rows, folded)
+    said = (*_remark(run, rows, folded), *_without_value(run, metric, panels, undefined, entries=entries))
+    if run.unlike and parse_reference(metric).metric.category is Category.FAIRNESS:
+        said = (*said, f"It compares unlike flows ({', '.join(run.unlike)}), for which equal shares are no aim.")
     if run.repeats > 1:
         how = "shaded" if run.axis else "barred"
         said = (
@@ -79,13 +110,17 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: boo
     text = _say(run, rows, title, label)
     if len(panels) == 1:
         return Drawing(plain_spec(layered), {"metric": rows}, text, said, half=True, csv_names=names)
-    columns = 3 if len(panels) % 3 == 0 else 2  # avoids a gap in the grid if possible
-    spec = layered.facet(
+    columns, gap = beside(len(panels)), 24 if run.axis else 40
+    spec: alt.FacetChart = layered.facet(
         facet=alt.Facet("panel:N", sort=panels, title=None, header=header(panels)),
         columns=columns,
-        spacing=24 if run.axis else 40,
+        spacing=(62 if medium.page else 34) if apart and run.axis else gap,
     )
-    spec = spec.properties(title=alt.TitleParams(label, anchor="start")) if medium.page else spec
+    spec = own_axes(spec, len(panels))
+    if apart:
+        spec = spec.resolve_scale(y="independent") if run.axis else spec.resolve_scale(x="independent")
+        label = f"{label}; each panel has its own scale"
+    spec = spec.properties(title=alt.TitleParams(label, anchor="start")) if medium.page or apart else spec
     return Drawing(
         plain_spec(spec), {"metric": rows}, text, said, columns=columns, panel_width=300, span=2, csv_names=names
     )
@@ -97,9 +132,12 @@ _MANY_ENTRIES = 6
 
 def values_of(run: RunView, metric: str, *, entries: bool) -> pl.DataFrame:
     """The defined values of a metric in every cell and phase; with ``entries``, of each of a few workload entries."""
+    return _summary(run, metric, entries=entries).filter(pl.col("value").is_not_null())
+
+
+def _summary(run: RunView, metric: str, *, entries: bool) -> pl.DataFrame:
     each = entries and 1 < len(run.entries) <= _MANY_ENTRIES
-    found = run.summary_by_entry(metric) if each else run.summary(metric)
-    return found.filter(pl.col("value").is_not_null())
+    return run.summary_by_entry(metric) if each else run.summary(metric)
 
 
 SAME = 0.005
@@ -107,7 +145,10 @@ SAME = 0.005
 
 
 def _telling(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows of panels in which curves differ, and those of the other panels; all rows if none differs."""
+    """The rows of panels in which curves differ, and those of the other panels.
+
+    If curves differ in no panel, the rows of panels that are not zero throughout.
+    """
     if rows["panel"].n_unique() == 1:
         return rows, rows.clear()
     v = pl.col("value")
@@ -115,23 +156,61 @@ def _telling(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     spread = rows.group_by(keys).agg(differs=(v.max() - v.min()) > SAME * v.abs().max())
     differing = spread.filter(pl.col("differs"))["panel"].unique()
     if differing.is_empty():
-        return rows, rows.clear()
+        differing = rows.filter(v != 0)["panel"].unique()
     telling = pl.col("panel").is_in(differing.to_list())
     return rows.filter(telling), rows.filter(~telling)
 
 
-def _remark(rows: pl.DataFrame, folded: pl.DataFrame) -> tuple[str, ...]:
+_APART = 5
+"""Panels have scales of their own if their largest values differ by more than this factor."""
+
+
+def has_own_scales(rows: pl.DataFrame, column: str = "value") -> bool:
+    """Whether each panel has its own scale, because a common one would flatten some."""
+    highest = rows.group_by("panel").agg(pl.col(column).abs().max())[column]
+    return highest.len() > 1 and least(highest) * _APART < greatest(highest)
+
+
+def _remark(run: RunView, rows: pl.DataFrame, folded: pl.DataFrame) -> tuple[str, ...]:
     """Says the values of the panels without differences, and the panel that is left."""
     if folded.is_empty():
         return ()
+    over = f" over {run.axis.name}" if run.axis and run.series else ""
     parts = []
     for panel in dict.fromkeys(folded["panel"]):
         values = folded.filter(pl.col("panel") == panel)["value"]
         low, high = number(least(values)), number(greatest(values))
-        parts.append(f"{panel} ({low})" if low == high else f"{panel} ({low} to {high})")
+        parts.append(f"{panel} ({low})" if low == high else f"{panel} ({low} to {high}{over})")
     left = f"Drawn: {rows['panel'][0]}. " if rows["panel"].n_unique() == 1 else ""
-    what = "curves" if {"x", "series"} <= set(rows.columns) else "values"
-    return (f"{left}Not drawn, because all {what} are nearly the same there: {', '.join(parts)}.",)
+    if run.axis and run.series:
+        same = f"every {run.series.name} has nearly the same value at each {run.axis.name}"
+    else:
+        same = "all values are nearly the same"
+    return (f"{left}Not drawn, because {same}: {', '.join(parts)}.",)
+
+
+_TOLD = 4
+"""Cells without a value that a remark names."""
+
+
+def _without_value(
+    run: RunView, metric: str, panels: Sequence[str], undefined: str, *, entries: bool
+) -> tuple[str, ...]:
+    """Says which cells have no value in the panels that are drawn, and why."""
+    summary = _summary(run, metric, entries=entries)
+    lacking = summary.with_columns(_panel(run, summary).alias("panel")).filter(
+        pl.col("value").is_null(), pl.col("panel").is_in(panels)
+    )
+    if lacking.is_empty():
+        return ()
+    places = []
+    for row in lacking.iter_rows(named=True):
+        parts = [(f, row[f.name]) for f in (run.series, run.axis) if f is not None]
+        place = ", ".join(f"{f.name} {text}" if f.numeric else text for f, text in parts)
+        places.append(place if len(panels) == 1 else f"{place} ({row['panel']})")
+    more = len(places) - _TOLD
+    told = "; ".join([*places[:_TOLD], *([f"and {more} more"] if more > 0 else [])])
+    return (f"No value for {told}: {undefined}.",)
 
 
 def rows_of(run: RunView, summary: pl.DataFrame, metric: str, title: str) -> tuple[pl.DataFrame, str]:
@@ -204,7 +283,9 @@ def _tips(medium: Medium, label: str) -> object:
     return tooltip(medium, ("value:Q", label, ".4~g"), *interval, ("n:Q", "repeats"))
 
 
-def _against(run: RunView, medium: Medium, axis: Factor, rows: pl.DataFrame, label: str) -> list[alt.Chart]:
+def _against(
+    run: RunView, medium: Medium, axis: Factor, rows: pl.DataFrame, label: str, *, apart: bool
+) -> list[alt.Chart]:
     unit = unit_for(max(axis.numbers or (0,)), axis.base)
     x_title = f"{axis.name} ({unit.label})" if unit.label else axis.name
     ticks = [n / unit.factor for n in axis.numbers or ()]
@@ -215,7 +296,8 @@ def _against(run: RunView, medium: Medium, axis: Factor, rows: pl.DataFrame, lab
         scale=alt.Scale(nice=False, padding=6),
     )
     several = rows["panel"].n_unique() > 1 and medium.page
-    y = alt.Y("value:Q", title=None if several else label, scale=_height(rows, label))
+    scale = alt.Scale(zero=True, nice=True) if apart else _height(rows, label)
+    y = alt.Y("value:Q", title=None if several or apart else label, scale=scale)
     base, look = alt.Chart(), look_of(run, medium)
     layers = []
     if rows["low"].is_not_null().any():
@@ -236,13 +318,13 @@ def _against(run: RunView, medium: Medium, axis: Factor, rows: pl.DataFrame, lab
     return [*layers, line, point]
 
 
-def _by_name(run: RunView, medium: Medium, rows: pl.DataFrame, label: str) -> list[alt.Chart]:
+def _by_name(run: RunView, medium: Medium, rows: pl.DataFrame, label: str, *, apart: bool) -> list[alt.Chart]:
     """Without a numeric factor: a dot and its interval for each name."""
     assert run.series is not None
     names = [v for v in run.series.values if v in set(rows["series"])]
     y = alt.Y("series:N", sort=names, title=run.series.name, axis=alt.Axis(grid=True, labelExpr=relabel(names, 32)))
     base, values = alt.Chart(), rows["value"]
-    scale = value_scale(max(greatest(values), -least(values)))
+    scale = alt.Scale(zero=True) if apart else value_scale(max(greatest(values), -least(values)))
     x = alt.X("value:Q", title=label, scale=scale, axis=alt.Axis(grid=True, tickCount=5))
     dot = base.mark_point(color=theme.ACCENT, opacity=1).encode(x=x, y=y, tooltip=_tips(medium, label))
     bar = base.mark_rule(color=theme.ACCENT).encode(x=alt.X("low:Q", title=label), x2="high:Q", y=y)

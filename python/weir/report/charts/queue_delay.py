@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from weir.plan import leaves_switch
 from weir.report._text import greatest, unit_for
 from weir.report.charts._base import CellChart, Drawing, Medium
 from weir.report.charts._changes import marked
@@ -18,8 +19,11 @@ __all__ = ["CHART"]
 @marked
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = link_rows(cell)
-    if frame is None:
+    # Packets for a link out of a switch wait in the memory of the switch, where nothing measures their times.
+    shown = [k for k in cell.bottlenecks if not leaves_switch(cell.plan.typed, k.id)]
+    if frame is None or not shown:
         return None
+    frame = frame.filter(pl.col("link").is_in([k.id for k in shown]))
     width = link_width(cell, medium)
     delay = pl.col("queue_delay_ns").cast(pl.Float64) / 1e9
     most = pl.col("queue_delay_max_ns").cast(pl.Float64).max() / 1e9
@@ -32,7 +36,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
         return None
     highest = greatest(rows["high"])
     unit = unit_for(highest, "s")
-    names = ", ".join(k.name for k in cell.bottlenecks)
+    names = ", ".join(k.name for k in shown)
     text = f"Queueing delay of {names}; at most {highest / unit.factor:.3g} {unit.label}."
     rows = scaled(rows, unit, ("low", "mean", "high"))
     said = note(width, cell.plan.interval_ns("links"))

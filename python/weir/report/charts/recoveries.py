@@ -14,7 +14,7 @@ from weir.report.view import CellView
 
 __all__ = ["CHART"]
 
-_KINDS = {"recovery": "recovery", "rto": "timeout", "cwr": "ECN reduction", "local_congestion": "local congestion"}
+_KINDS = {"recovery": "recovery", "rto": "timeout", "cwr": "ECN reduction", "local_congestion": "own queue full"}
 # The named shapes have no upright stroke.
 _SHAPES = ["M0,-0.7L0,0.7", "triangle-down", "diamond", "square"]
 _COLOURS = [theme.ACCENT, theme.SECOND, theme.THIRD, "#CC79A7"]
@@ -177,7 +177,8 @@ CHART = CellChart(
     title="Recoveries and timeouts",
     section="Events",
     needs=("events",),
-    caption="Each mark is a window reduction of one flow (fast recovery, retransmission timeout, ECN). Above: "
+    caption="Each mark is a window reduction of one flow (fast recovery, retransmission timeout, ECN; own queue full: "
+    "the sending host's own queue refused a packet, local congestion in Linux). Above: "
     "the share of the flows started so far that reduced at about the same time (one step of the drawing); tall "
     "bars mean synchronised losses.",
     draw=_draw,

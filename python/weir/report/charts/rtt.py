@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report._text import greatest, unit_for
+from weir.report._text import greatest, least, quantity, unit_for
 from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, time_axis, tooltip, window
 from weir.report.charts._changes import marked
 from weir.report.charts._series import scaled
@@ -40,7 +42,35 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     rows = scaled(rows, unit, _COLUMNS)
     text = f"Smoothed round-trip time over {cell.end_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
     said = (f"Drawn in steps of {width / 1e9:.3g} s.",) if width > cell.plan.interval_ns("samples") else ()
+    said = (*said, *_elsewhere(cell, least(rows["least"]) * unit.factor))
     return Drawing(_spec(medium, cell.end_s, unit.label), {"rtt": rows}, text, said)
+
+
+_MUCH = 0.2
+"""A delay of at least this share of the smallest round trip is worth a remark."""
+
+
+def _elsewhere(cell: CellView, smallest_s: float) -> tuple[str, ...]:
+    """Says in which phase most of the delay is not that of the bottleneck's queue."""
+    means = {name: {r["phase"]: r["value"] for r in _whole(cell, name)} for name in ("rtt", "queue.delay")}
+    for phase, rtt in means["rtt"].items():
+        queued = means["queue.delay"].get(phase)
+        if rtt is None or queued is None:
+            continue
+        above = rtt - smallest_s
+        if above > max(_MUCH * smallest_s, 2 * queued):
+            where = f"In phase {phase}" if phase else "In the mean"
+            return (
+                f"{where} it is {quantity(above, 's')} above the smallest, and the bottleneck's queue explains only "
+                f"{quantity(queued, 's')}: packets wait elsewhere, such as in the queue of the sending host.",
+            )
+    return ()
+
+
+def _whole(cell: CellView, metric: str) -> list[dict[str, Any]]:
+    """The rows of a metric over all flows under test, by phase; empty if the run has it by direction."""
+    found = cell.summary(metric)
+    return [] if found.is_empty() or "direction" in found.columns else found.to_dicts()
 
 
 @shape
@@ -53,8 +83,8 @@ def _spec(medium: Medium, end_s: float, unit: str) -> Spec:
     )
     shown = tooltip(medium, *((f"{c}:Q", f"{c}", ".4~g") for c in ("time_s", *_COLUMNS)))
     line = base.mark_line(color=theme.ACCENT, clip=True).encode(x=x, y="median:Q", tooltip=shown)
-    least = base.mark_line(color=theme.SECOND, strokeDash=[4, 3], clip=True, strokeWidth=1).encode(x=x, y="least:Q")
-    return alt.layer(area, line, least).properties(height=medium.height).add_params(*window(end_s, medium))
+    smallest = base.mark_line(color=theme.SECOND, strokeDash=[4, 3], clip=True, strokeWidth=1).encode(x=x, y="least:Q")
+    return alt.layer(area, line, smallest).properties(height=medium.height).add_params(*window(end_s, medium))
 
 
 CHART = CellChart(

@@ -29,6 +29,7 @@ from weir.report.charts._base import (
     relabel,
     tooltip,
 )
+from weir.report.lead import direction
 from weir.report.view import CellView, Factor, RunView
 
 __all__ = ["CHART", "chart_of"]
@@ -101,6 +102,7 @@ def _draw(run: RunView, medium: Medium, figures: Sequence[Summarised] | None = N
     if lacking and not medium.page:
         spec = spec.properties(title=_footnote(lacking, 1 if len(parts) == 1 else 2))
     said += lacking
+    said += [f"{one.figure.name}: {good}." for one in shown if (good := direction(one.figure))]
     if run.repeats > 1:
         said.append(
             f"Mean over {run.repeats} repeats with its 95 % confidence interval, cut off where it leaves the figure."
