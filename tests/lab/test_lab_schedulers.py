@@ -8,6 +8,7 @@ import pytest
 
 from shared import Memory, execute, plan_of
 from weir.lab import Kernel
+from weir.methods.lab._links import choose
 from weir.plan import queue_classes, typed
 
 _SCENARIO = """
@@ -92,6 +93,36 @@ def test_without_a_size_table_the_lab_takes_the_emulator(kernel: Kernel) -> None
     text = _SCENARIO.format(queue=QUEUES["drr"]).replace("links: netem", "links: auto")
     sink, _ = execute("lab", plan_of(text.replace("duration: 4s", "duration: 500ms")))
     assert "which needs the sizes of packets on the wire" in sink.text("lab.json")
+
+
+def test_by_default_the_lab_counts_the_classes_of_strict_priority(kernel: Kernel) -> None:
+    """The kernel's links can do the queue, but count the link as a whole."""
+    text = _SCENARIO.format(queue=QUEUES["prio"]).replace("links: netem", "links: auto").replace("4s", "2s")
+    plan = plan_of(text)
+    lab, sim = (execute(method, plan)[0] for method in ("lab", "sim"))
+    assert "link bottleneck: counts of each class" in lab.text("lab.json")
+    assert _rates(lab, plan) == pytest.approx(_rates(sim, plan), rel=0.01, abs=500)
+
+
+@pytest.mark.parametrize(
+    ("ask", "links"),
+    [
+        ("", "weir-emu"),
+        (", acks: {from: 0s, to: 1s}", "kernel"),  # only the kernel's links have these
+        (", links: 0", "kernel"),
+    ],
+)
+def test_the_emulator_takes_the_kernels_place_for_recorded_classes(ask: str, links: str) -> None:
+    text = _SCENARIO.format(queue=QUEUES["prio"]).replace("links: netem", "links: auto")
+    if "links" in ask:
+        text = text.replace(", links: 100ms", "")
+    plan = typed(plan_of(text.replace("tcp: 0", "tcp: 0" + ask)))
+    assert choose(plan, None)[0].links == links
+
+
+def test_the_kernels_links_can_be_asked_for_without_counts_of_classes() -> None:
+    text = _SCENARIO.format(queue=QUEUES["prio"]).replace("links: netem", "links: kernel")
+    assert choose(typed(plan_of(text)), None)[0].links == "kernel"
 
 
 FAIR = {

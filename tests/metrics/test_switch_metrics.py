@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import weir
+from weir.metrics import MetricError
+from weir.report.charts import CELL_CHARTS
+from weir.report.figures import PAPER
+from weir.report.view import RunView
+from weir.run import open_run
 
 _TEXT = """
 title: two inputs
@@ -66,3 +72,34 @@ def test_the_input_port_whose_packets_are_dropped_is_told(tmp_path: Path) -> Non
     assert found["switch.lost"] == pytest.approx(found["port.lost"], abs=200)
     assert found["switch.loss"] == pytest.approx([1 - ratio for ratio in found["port.ratio"]], abs=0.01)
     assert abs(found["switch.lost"][0] - found["switch.lost"][1]) > 1000
+
+
+def test_what_waits_for_a_link_out_of_a_switch_is_in_its_memory(tmp_path: Path) -> None:
+    """Twice 1 Gb/s fill the memory; the link itself has nothing in its queue."""
+    switch = "{memory: {shared: {size: 60kB}}, arbiter: fifo}"
+    (tmp_path / "s.yaml").write_text(_TEXT.format(switch=switch, rate=1000))
+    run = weir.execute(tmp_path / "s.yaml", tmp_path / "run", method="sim")
+    waiting = run.metrics("queue.length", "queue.length.max", phase="full")["value"].to_list()
+    assert waiting == pytest.approx([60_000, 60_000], rel=0.05)
+    assert run.metrics("queue.length(h0->hub)", phase="full")["value"].to_list() == [0.0]
+
+
+@pytest.mark.parametrize("metric", ["queue.delay", "queue.delay.max", "queue.delay.p95", "queue.delay(hub->h2)"])
+def test_nothing_measures_how_long_packets_wait_in_a_switch(tmp_path: Path, metric: str) -> None:
+    with pytest.raises(MetricError, match=r"link 'hub->h2' in the memory of a switch.*`delay`"):
+        values(tmp_path, "fair", 1000, metric)
+
+
+def test_a_report_shows_what_waits_in_a_switch_and_no_delay(tmp_path: Path) -> None:
+    switch = "{memory: {shared: {size: 60kB}}, arbiter: fifo}"
+    (tmp_path / "s.yaml").write_text(_TEXT.format(switch=switch, rate=1000))
+    weir.execute(tmp_path / "s.yaml", tmp_path / "run", method="sim")
+    view = RunView(open_run(tmp_path / "run"))
+    (cell,) = view.combinations
+    drawn = {chart.name: chart.draw(cell, PAPER) for chart in CELL_CHARTS if chart.name in {"queue", "queue-delay"}}
+    assert drawn["queue-delay"] is None
+    assert drawn["queue"] is not None
+    full = drawn["queue"].data["links"].filter(pl.col("time_s") > 0.1)
+    assert full["mean"].to_list() == pytest.approx([60.0] * len(full), rel=0.05)
+    assert view.summary("queue.delay").is_empty()
+    assert not view.problems

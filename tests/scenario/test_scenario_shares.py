@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 import shared
 from shared import changing, execute
 from weir import scenario
-from weir.plan import class_groups, queue_changes, queue_classes, typed
+from weir.plan import HtbQueue, TbfQueue, class_groups, guaranteed_shares, queue_changes, queue_classes, typed
 from weir.scenario import ScenarioError
 
 WRR = "{wrr: {classes: {af: {dscp: af11, weight: 70%, queue: 9packets}, be: {weight: 30%, queue: 9packets}}}}"
@@ -58,6 +59,62 @@ def test_changed_quanta_guarantee_other_shares() -> None:
         [700_000, 300_000],
         [500_000, 500_000],
     ]
+
+
+_TENANT = """{htb: {classes: {tenant: {dscp: af11, rate: 8Mbps, ceil: 14Mbps, queue: {htb: {classes: {
+  voice: {dscp: af11, rate: 1Mbps, queue: 9packets}, af: {rate: 7Mbps, queue: 9packets}}}}},
+  be: {rate: 6Mbps, queue: 9packets}}}}"""
+
+
+@pytest.mark.parametrize(
+    ("queue", "change", "steps"),
+    [
+        (HTB, "class_rates: {af: 5Mbps}", [{"af": 700_000, "be": 300_000}, {"af": 250_000, "be": 300_000}]),
+        (HTB, "rate: 40Mbps", [{"af": 700_000, "be": 300_000}, {"af": 350_000, "be": 150_000}]),
+        # 20 Mb/s are guaranteed, but no longer there
+        (HTB, "rate: 10Mbps", [{"af": 700_000, "be": 300_000}, {"af": None, "be": None}]),
+        (HTB, "rate: 0", [{"af": 700_000, "be": 300_000}, {"af": 0, "be": 0}]),
+        (
+            _TENANT,
+            "class_rates: {tenant.af: 3Mbps, be: 2Mbps}",
+            [
+                {"tenant": 400_000, "tenant.voice": 50_000, "tenant.af": 350_000, "be": 300_000},
+                {"tenant": 400_000, "tenant.voice": 50_000, "tenant.af": 150_000, "be": 100_000},
+            ],
+        ),
+    ],
+)
+def test_rates_of_classes_guarantee_their_parts_of_the_links_rate(
+    queue: str, change: str, steps: list[dict[str, int | None]]
+) -> None:
+    found = guaranteed_shares(typed(plan(queue, change)), 0)
+    assert [at_ns for at_ns, _ in found] == [0, 2_000_000_000]
+    assert [shares for _, shares in found] == steps
+
+
+def test_rates_beyond_those_of_the_queue_guarantee_nothing() -> None:
+    made = typed(plan(_TENANT, "rate: 20Mbps"))
+    queue = made.links[0].queue
+    assert isinstance(queue, HtbQueue)
+    tenant, be = queue.classes
+    assert isinstance(tenant.queue, HtbQueue)
+    inside = replace(tenant.queue, classes=tuple(replace(one, rate_bps=5_000_000) for one in tenant.queue.classes))
+    over = replace(queue, classes=(replace(tenant, queue=inside), be))
+    assert queue_classes(over, 20_000_000) == (("tenant.voice", None), ("tenant.af", None), ("be", 300_000))
+    small = replace(queue, rate_bps=13_000_000)
+    assert queue_classes(small, 20_000_000) == (("tenant.voice", None), ("tenant.af", None), ("be", None))
+
+
+def test_buckets_inside_classes_keep_the_order_of_changes() -> None:
+    shaped = HTB.replace("queue: 9packets}, be", "queue: {tbf: {rate: 3Mbps, queue: 9packets}}}, be")
+    assert shaped != HTB
+    made = typed(plan(shaped, "class_rates: {af.queue: 2Mbps, be: 1Mbps}"))
+    assert [shares for _, shares in guaranteed_shares(made, 0)][1] == {"af": 700_000, "be": 50_000}
+    changed = queue_changes(made, 0)[1][1]
+    assert isinstance(changed, HtbQueue)
+    shaper = changed.classes[0].queue
+    assert isinstance(shaper, TbfQueue)
+    assert shaper.rate_bps == 2_000_000
 
 
 def test_a_second_change_starts_from_the_first() -> None:
@@ -151,3 +208,16 @@ def test_the_simulator_gives_the_new_shares(queue: str, change: str) -> None:
     first, second = (sent[0, late] / (sent[0, late] + sent[1, late]) for late in (False, True))
     assert first == pytest.approx(0.7, abs=0.005)
     assert second == pytest.approx(0.3 if queue == WRR else 7 / 24, abs=0.005)
+
+
+def test_a_check_of_a_link_without_the_class_is_an_error() -> None:
+    """The bottleneck has it, its other direction has none."""
+    text = changing(queue=WRR, change="rate: 20Mbps").replace(
+        "rtt:", "reverse: {rate: 20Mbps, queue: 9packets}\n    rtt:"
+    )
+    text += "expect:\n  - {claim: it has some, check: 'METRIC > 1%'}\n"
+    assert not scenario.parse(text.replace("METRIC", "class.share[class: af](bottleneck)")).problems
+    with pytest.raises(
+        ScenarioError, match=r"`af`.*link bottleneck\.reverse has no such class: its queue has no classes"
+    ):
+        scenario.parse(text.replace("METRIC", "class.share[class: af](bottleneck.reverse)")).cells()

@@ -15,7 +15,7 @@ from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Ints, Series, Values
 from weir.metrics.throughput import capacity_bps
 from weir.metrics.window import Window, class_members
-from weir.plan import class_groups, queue_changes, queue_classes
+from weir.plan import guaranteed_shares
 from weir.run import Link
 
 __all__: list[str] = []
@@ -86,7 +86,7 @@ def class_share(window: Window, *, class_: str) -> Series:
 @metric(
     "class.efficiency",
     symbol="QEF_c(t)",
-    formula="share of the link transmitted for the class / share that its weight or quantum guarantees",
+    formula="share of the link transmitted for the class / share that its weight, quantum or rate guarantees",
     unit="1",
     bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
@@ -100,10 +100,11 @@ def class_efficiency(window: Window, *, class_: str) -> Series:
     """QoS efficiency factor on the wire: 1 if a class uses what it is guaranteed, above 1 if it uses more.
 
     A weight guarantees its part of the link (``wrr``, ``wfq``), a quantum its part of a round (``drr``, and ``ets``
-    without strict classes).
+    without strict classes), a rate its part of the link's (``htb``), unless the rates exceed what the class around or
+    the link has. Undefined in intervals without a guarantee.
 
     ``qef`` says the same of what receivers got: it leaves out retransmissions, and packets that are lost behind the
-    queue. Raises MetricError if the scheduler guarantees the class no share.
+    queue. Raises MetricError if the scheduler never guarantees the class a share.
     """
     wire = _wire(window, class_)
     return _series(
@@ -114,21 +115,18 @@ def class_efficiency(window: Window, *, class_: str) -> Series:
 def _over(rate: Floats, capacity: Floats) -> Floats:
     """A rate over a capacity; not a number where that is 0."""
     share = np.full(len(rate), np.nan)
-    np.divide(rate, capacity, out=share, where=capacity > 0)
+    np.divide(rate, capacity, out=share, where=capacity > 0)  # not of an unknown one either
     return share
 
 
 def _guaranteed_bps(window: Window, link: Link, name: str, ends: Ints) -> Floats:
-    """The rate that a class is guaranteed at the instants ``ends``, including changes of the weights."""
+    """The rate that a class is guaranteed at the instants ``ends``, nan where it has no guarantee."""
     class_members(link, name)
-    weights = np.zeros(len(ends))
-    for at_ns, queue in queue_changes(window.plan.typed, link.id):
-        shares = dict(queue_classes(queue)) | {group.name: group.share for group in class_groups(queue)}
-        weight = shares[name]
-        if weight is None:
-            raise MetricError(f"class {name!r} of link {link.name!r} has no guaranteed share")
-        weights[ends > at_ns] = weight / _WHOLE_PPM
-    if len(ends) and not weights.any():
+    weights: Floats = np.full(len(ends), np.nan)
+    for at_ns, shares in guaranteed_shares(window.plan.typed, link.id):
+        share = shares[name]
+        weights[ends > at_ns] = np.nan if share is None else share / _WHOLE_PPM
+    if len(ends) and not np.nan_to_num(weights).any():
         raise MetricError(f"class {name!r} of link {link.name!r} has no guaranteed share")
     return capacity_bps(window, ends, link.id) * weights
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from weir.metrics.bounds import NON_NEGATIVE
+from weir.metrics.errors import MetricError
 from weir.metrics.registry import Category, View, metric
-from weir.metrics.results import Series
+from weir.metrics.results import Floats, Ints, Series
 from weir.metrics.window import Window
+from weir.plan import leaves_switch
+from weir.run import Link
 
 __all__: list[str] = []
 
@@ -96,6 +100,9 @@ def queue_delay(window: Window) -> Series:
 
     One value per interval of ``measure.links`` in which a packet left. Percentiles are taken over the intervals' means,
     so they lie below the packets' percentiles if ``measure.links`` is coarse. ``queue.delay.max`` is exact.
+
+    Raises MetricError for a link out of a switch: its packets wait in the memory of the switch, where nothing measures
+    their times.
     """
     return _queue_delay(window, "queue_delay_ns")
 
@@ -113,11 +120,20 @@ def queue_delay(window: Window) -> Series:
     tables=("links", "flows"),
 )
 def queue_delay_max(window: Window) -> Series:
-    """Longest queueing delay of any packet per interval of ``measure.links``; without a statistic, of the window."""
+    """Longest queueing delay of any packet per interval of ``measure.links``; without a statistic, of the window.
+
+    Raises MetricError for a link out of a switch, as ``queue.delay`` does.
+    """
     return _queue_delay(window, "queue_delay_max_ns")
 
 
 def _queue_delay(window: Window, column: str) -> Series:
+    for link in window.links:
+        if leaves_switch(window.plan.typed, link.id):
+            raise MetricError(
+                f"packets wait for link {link.name!r} in the memory of a switch, where nothing measures their times; "
+                "`delay` (with `measure.delay`) includes them, and `queue.length` counts what waits"
+            )
     found = window.link_intervals(column, "out_packets")
     return Series(
         "link",
@@ -142,11 +158,27 @@ def _queue_delay(window: Window, column: str) -> Series:
     tables=("links", "flows"),
 )
 def queue_length(window: Window) -> Series:
-    """Bytes waiting in a link's queue; one value per interval of ``measure.links``."""
+    """Bytes waiting in a link's queue; one value per interval of ``measure.links``.
+
+    For a link out of a switch, the bytes that wait for it in the memory of the switch, from table ``ports``.
+    """
     found = window.link_intervals("queue_bytes")
     return Series(
         "link",
         [link.id for link, *_ in found],
         [ends for _, ends, _, _ in found],
-        [size for *_, (size,) in found],
+        [_held(window, link, ends, size) for link, ends, _, (size,) in found],
     )
+
+
+def _held(window: Window, link: Link, ends: Ints, waiting: Floats) -> Floats:
+    """``waiting``, or for a link out of a switch what waits for it in the memory at the instants ``ends``, bytes.
+
+    Raises:
+        MetricError: table ``ports`` was not recorded.
+    """
+    if not leaves_switch(window.plan.typed, link.id):
+        return waiting
+    rows = window.data.ports.filter(pl.col("output") == link.id).group_by("time_ns").agg(pl.col("queue_bytes").sum())
+    held = dict(zip(rows["time_ns"].to_list(), rows["queue_bytes"].to_list(), strict=True))
+    return np.array([held.get(end, 0) for end in ends.tolist()], np.float64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +30,8 @@ from weir.plan._types import (
     SharesChange,
     TcpTransport,
     TfrcTransport,
+    TokenRates,
+    TokenRatesChange,
     Transport,
     UdpTransport,
     UdtTransport,
@@ -50,9 +53,11 @@ __all__ = [
     "bottleneck",
     "class_groups",
     "greatest_rate_bps",
+    "guaranteed_shares",
     "header_bytes",
     "is_reverse",
     "kind_of",
+    "leaves_switch",
     "line_bytes",
     "native_payload_bytes",
     "offered_bps",
@@ -181,19 +186,38 @@ def queue_bytes(queue: Queue, packet: int) -> int | None:
     return min(sizes, default=None)
 
 
-def queue_classes(queue: Queue) -> tuple[tuple[str, int | None], ...]:
+def queue_classes(queue: Queue, rate_bps: int | None = None) -> tuple[tuple[str, int | None], ...]:
     """The classes of a scheduler in the order of table ``classes``: name, and guaranteed share of the link.
 
     A class whose queue is a scheduler too is replaced by that one's classes: ``outer.inner``. Shares are parts of a
-    million, by weight or, among classes that take turns, by quantum; ``None``: the scheduler guarantees no share.
-    Empty for a queue without classes.
+    million: by weight, among classes that take turns by quantum, or by rate. ``None``: the scheduler guarantees no
+    share. Empty for a queue without classes.
+
+    Args:
+        queue: The queue.
+        rate_bps: Rate of the link; without it, classes with a rate have no share.
     """
-    return tuple((one.name, one.share) for one in _classes(queue, _WHOLE_PPM) if not one.group)
+    return tuple((one.name, one.share) for one in _classes(queue, _WHOLE_PPM, rate_bps) if not one.group)
 
 
-def class_groups(queue: Queue) -> tuple[QueueClass, ...]:
+def class_groups(queue: Queue, rate_bps: int | None = None) -> tuple[QueueClass, ...]:
     """The classes that `queue_classes` replaces by those inside, each before those in it."""
-    return tuple(one for one in _classes(queue, _WHOLE_PPM) if one.group)
+    return tuple(one for one in _classes(queue, _WHOLE_PPM, rate_bps) if one.group)
+
+
+def guaranteed_shares(plan: Plan, link: int) -> tuple[tuple[int, Mapping[str, int | None]], ...]:
+    """The share of each class of a link's queue, as in `queue_classes` and `class_groups`: at the begin, and after each
+    change of weights, quanta, rates of classes or the link's rate. Instants and shares.
+    """
+    queues = dict(queue_changes(plan, link))
+    rates = {0: plan.links[link].rate_bps}
+    rates |= {c.at_ns: c.change.rate_bps for c in plan.changes if c.link == link and isinstance(c.change, RateChange)}
+    queue, rate_bps = plan.links[link].queue, rates[0]
+    found = []
+    for at_ns in sorted({*queues, *rates}):
+        queue, rate_bps = queues.get(at_ns, queue), rates.get(at_ns, rate_bps)
+        found.append((at_ns, {one.name: one.share for one in _classes(queue, _WHOLE_PPM, rate_bps)}))
+    return tuple(found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,17 +236,20 @@ class QueueClass:
     ``share``: then none has a guarantee. Parts of a million, else 0."""
 
 
-def _classes(queue: Queue, whole: int | None, first: int = 0) -> list[QueueClass]:
-    """The classes of a queue that is guaranteed the share ``whole``; its first one has the number ``first``."""
+def _classes(queue: Queue, whole: int | None, rate_bps: int | None, first: int = 0) -> list[QueueClass]:
+    """The classes of a queue that is guaranteed the share ``whole`` of a link of ``rate_bps``.
+
+    The first one has the number ``first``.
+    """
     if own := _own_classes().get(kind_of(queue)):
         return [QueueClass(name, None, range(first + k, first + k + 1)) for k, name in enumerate(own)]
     inside = getattr(queue, "queue", None)
     if inside is not None:
-        return _classes(inside, whole, first)  # a shaper has the classes of the queue inside
+        return _classes(inside, whole, rate_bps, first)  # a shaper has the classes of the queue inside
     found: list[QueueClass] = []
     classes = getattr(queue, "classes", ())
-    for one, share in zip(classes, _shares(queue, whole), strict=True):
-        inner = _classes(one.queue, share, first)
+    for one, share in zip(classes, _shares(queue, whole, rate_bps), strict=True):
+        inner = _classes(one.queue, share, rate_bps, first)
         after = max((each.members.stop for each in inner), default=first + 1)
         found.append(QueueClass(one.name, share, range(first, after), bool(inner), _overbooked(one.queue, share)))
         found += [dataclasses.replace(each, name=f"{one.name}.{each.name}") for each in inner]
@@ -230,15 +257,30 @@ def _classes(queue: Queue, whole: int | None, first: int = 0) -> list[QueueClass
     return found
 
 
-def _shares(queue: Queue, whole: int | None) -> list[int | None]:
+def _shares(queue: Queue, whole: int | None, rate_bps: int | None) -> list[int | None]:
     """The share of the link that each class of a queue is guaranteed, which itself is guaranteed ``whole``."""
     classes, round_bytes = getattr(queue, "classes", ()), _round_bytes(queue)
+    if any(hasattr(one, "rate_bps") for one in classes):
+        return _shares_by_rate(queue, whole, rate_bps)
     weights = [getattr(one, "weight_ppm", None) for one in classes]
     if round_bytes:
         weights = [_WHOLE_PPM * one.quantum_bytes // round_bytes for one in classes]
     if _weights_of_link(queue):
         return weights if not _overbooked(queue, whole) else [None for _ in classes]
     return [None if whole is None or weight is None else whole * weight // _WHOLE_PPM for weight in weights]
+
+
+def _shares_by_rate(queue: Queue, whole: int | None, rate_bps: int | None) -> list[int | None]:
+    """As `_shares`, of classes with a rate: none, if these add up to more than the queue has."""
+    rates = [one.rate_bps for one in getattr(queue, "classes", ())]
+    if whole is None or rate_bps is None:
+        return [None for _ in rates]
+    if rate_bps == 0:  # the link is stopped
+        return [0 for _ in rates]
+    most = (whole + 1) * rate_bps // _WHOLE_PPM  # shares are rounded down
+    if (own := getattr(queue, "rate_bps", None)) is not None:
+        most = min(most, own)
+    return [rate * _WHOLE_PPM // rate_bps if sum(rates) <= most else None for rate in rates]
 
 
 def _overbooked(queue: Queue, whole: int | None) -> int:
@@ -264,15 +306,43 @@ def _takes_turns(one: Struct) -> bool:
 
 
 def queue_changes(plan: Plan, link: int) -> tuple[tuple[int, Queue], ...]:
-    """The queue of a link at the begin, and after each change of the shares of its classes: instants and queues."""
+    """The queue of a link at the begin, and after each change of the shares of its classes or the rates of its token
+    buckets: instants and queues.
+    """
     queue = plan.links[link].queue
     found = [(0, queue)]
     for entry in plan.changes:
-        if entry.link == link and isinstance(entry.change, SharesChange):
-            pairs = zip(getattr(queue, "classes", ()), entry.change.shares, strict=False)
-            queue = replace(queue, classes=tuple(_with_share(one, share) for one, share in pairs))
-            found.append((entry.at_ns, queue))
+        if entry.link != link:
+            continue
+        match entry.change:
+            case SharesChange(shares=shares):
+                pairs = zip(getattr(queue, "classes", ()), shares, strict=False)
+                queue = replace(queue, classes=tuple(_with_share(one, share) for one, share in pairs))
+            case TokenRatesChange(rates=rates):
+                queue = _with_token_rates(queue, iter(rates))
+            case _:
+                continue
+        found.append((entry.at_ns, queue))
     return tuple(found)
+
+
+def _with_token_rates(queue: Queue, rates: Iterator[TokenRates]) -> Queue:
+    """A queue whose token buckets, and those of the queues inside, have other rates, in the order of the plan."""
+    if getattr(queue, "rate_bps", None) is not None:
+        queue = _refilled(queue, next(rates))
+    if (inside := getattr(queue, "queue", None)) is not None:
+        queue = replace(queue, queue=_with_token_rates(inside, rates))
+    classes = []
+    for one in getattr(queue, "classes", ()):
+        own = _refilled(one, next(rates)) if hasattr(one, "rate_bps") else one
+        classes.append(replace(own, queue=_with_token_rates(own.queue, rates)))
+    return replace(queue, classes=tuple(classes)) if classes else queue
+
+
+def _refilled(part: Any, rates: TokenRates) -> Any:
+    """A queue or class whose token bucket has other rates."""
+    peak = next((name for name in ("ceil_bps", "peak_bps") if hasattr(part, name)), None)
+    return replace(part, rate_bps=rates.rate_bps, **({} if peak is None else {peak: rates.peak_bps}))
 
 
 def _with_share(one: Struct, share: int) -> Struct:
@@ -352,6 +422,11 @@ def bdp_packets(plan: Plan, flow: Flow) -> float:
 def recorded_links(plan: Plan) -> tuple[int, ...]:
     """Indices of the links in table ``links``."""
     return plan.measure.links or tuple(range(len(plan.links)))
+
+
+def leaves_switch(plan: Plan, link: int) -> bool:
+    """Whether packets wait for ``link`` in the memory of a switch, and never in the link's own queue."""
+    return plan.nodes[plan.links[link].from_].switch is not None
 
 
 def is_reverse(flow: Flow) -> bool:

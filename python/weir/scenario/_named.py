@@ -34,6 +34,8 @@ class _Part:
     of: _Of
     where: Mapping[str, str]
     marks: tuple[Mark, ...]
+    links: str | None = None
+    """The links in parentheses whose class it is; ``None``: the class may be any link's."""
     reason: str = ""  # why no cell has it so far; empty before the first cell
 
 
@@ -51,7 +53,7 @@ class Named:
     def __post_init__(self) -> None:
         """Reads the checks; malformed ones were reported already."""
         syntax = importlib.import_module("weir.metrics.expect.syntax")
-        asked_before: dict[tuple[str, _Of, tuple[tuple[str, str], ...]], list[Mark]] = {}
+        asked_before: dict[tuple[str, _Of, str | None, tuple[tuple[str, str], ...]], list[Mark]] = {}
         for read, fixed, mark in self.expressions:
             found = [] if isinstance(read, Exception) else syntax.references(read.node)
             asked = [r.text for r in found if "delays" in r.metric.tables]
@@ -59,9 +61,12 @@ class Named:
                 self._delays[mark] = asked[0]
             for reference in found:
                 where = tuple(sorted({**fixed, **dict(reference.factors)}.items()))
-                for text, of in _names(reference):
-                    asked_before.setdefault((text, of, where), []).append(mark)
-        self._open = [_Part(text, of, dict(where), tuple(m)) for (text, of, where), m in asked_before.items()]
+                for text, of, links in _names(reference):
+                    asked_before.setdefault((text, of, links, where), []).append(mark)
+        self._open = [
+            _Part(text, of, dict(where), tuple(marks), links)
+            for (text, of, links, where), marks in asked_before.items()
+        ]
 
     def see(self, factors: Mapping[str, str], plan: Mapping[str, Any]) -> None:
         """Examines the plan of a cell with these factors."""
@@ -90,19 +95,19 @@ class Named:
                     log.error(mark, f"`{name}` of this check: {part.reason}")
 
 
-def _names(reference: Any) -> Iterable[tuple[str, _Of]]:
+def _names(reference: Any) -> Iterable[tuple[str, _Of, str | None]]:
+    """Each name of a reference, its meaning, and the links whose class it is, if any are named."""
+    of_links = reference.metric.scope == "link"
     if reference.selector is not None:
-        yield reference.selector, "link" if reference.metric.scope == "link" else "flow"
+        yield reference.selector, "link" if of_links else "flow", None
     for name, value in reference.arguments:
         if name == "class":
-            yield value, "class"
+            yield value, "class", reference.selector if of_links else None
 
 
 def _has(part: _Part, view: Any) -> bool:
     if part.of == "class":
-        known = view.classes()
-        part.reason = f"no link has such a class{choose(part.text, known) if known else ': no queue has classes'}"
-        return part.text in known
+        return _has_class(part, view)
     selection = importlib.import_module("weir.metrics.selection")
     errors = importlib.import_module("weir.metrics.errors")
     try:
@@ -110,6 +115,28 @@ def _has(part: _Part, view: Any) -> bool:
     except errors.MetricError as error:
         part.reason = str(error)
         return False
+    return True
+
+
+def _has_class(part: _Part, view: Any) -> bool:
+    """Whether a link has the class; each link of a selection, if the check names some."""
+    known = view.classes(None)
+    if part.text not in known:
+        part.reason = f"no link has such a class{choose(part.text, known) if known else ': no queue has classes'}"
+        return False
+    if part.links is None:
+        return True
+    selection = importlib.import_module("weir.metrics.selection")
+    errors = importlib.import_module("weir.metrics.errors")
+    try:
+        chosen = selection.select_links(view, part.links)
+    except errors.MetricError:
+        return True  # reported as a link
+    for link in chosen:
+        if part.text not in (own := view.classes(link.id)):
+            have = choose(part.text, own) if own else ": its queue has no classes"
+            part.reason = f"link {link.name} has no such class{have}"
+            return False
     return True
 
 
@@ -121,8 +148,10 @@ def _view(plan: Mapping[str, Any]) -> Any:
     ]
     links = [SimpleNamespace(id=i, name=link["name"]) for i, link in enumerate(plan["links"])]
 
-    def classes() -> list[str]:
-        queues = [msgspec.convert(link["queue"], Queue) for link in plan["links"]]
+    def classes(link: int | None) -> list[str]:
+        """The classes of a link, or of all links."""
+        asked = plan["links"] if link is None else plan["links"][link : link + 1]
+        queues = [msgspec.convert(one["queue"], Queue) for one in asked]
         own = {name for queue in queues for name, _ in queue_classes(queue)}
         return sorted(own | {group.name for queue in queues for group in class_groups(queue)})
 

@@ -35,6 +35,8 @@ def choose(plan: Plan, kernel: Kernel | None) -> tuple[Network, str]:
             raise MethodError(f"methods.lab.offload is {offload}, and links: netem has each packet alone (packets)")
         return Network(netem=wire_netem(plan, "lab", 0), offload=offload), "methods.lab.links asks for it"
     lacks = None if links == "emulator" else _wire.obstacle(plan)
+    if links == "auto" and lacks is None and plan.measure.acks is None and offload != "device":
+        lacks = _wire.uncounted(plan)  # what was asked for and only the kernel's links have comes first
     if links != "emulator" and lacks is None:
         module = Path() if kernel is None else kernel.wire
         return Network(module, offload=offload), "the kernel's links can do all of the plan"

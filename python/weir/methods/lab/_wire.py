@@ -29,12 +29,13 @@ from weir.plan import (
     TcpTransport,
     TokenRatesChange,
     kind_of,
+    queue_classes,
     queue_packets,
     recorded_links,
 )
 from weir.queues import is_plain
 
-__all__ = ["DEVICE", "OFFLOADS", "commands", "frames", "obstacle", "queues"]
+__all__ = ["DEVICE", "OFFLOADS", "commands", "frames", "obstacle", "queues", "uncounted"]
 
 DEVICE = "/dev/weir"
 
@@ -69,6 +70,14 @@ def obstacle(plan: Plan) -> str | None:
         return "a path through a host"
     found = (_link_obstacle(number, link, plan, number in nics) for number, link in enumerate(plan.links))
     return next((text for text in found if text), None)
+
+
+def uncounted(plan: Plan) -> str | None:
+    """What ``plan`` records of links that the kernel's links do not count; ``None`` if they count all of it."""
+    if not plan.measure.links_ns:
+        return None
+    recorded = (plan.links[number] for number in recorded_links(plan))
+    return next((f"link {link.name}: counts of each class" for link in recorded if queue_classes(link.queue)), None)
 
 
 def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | None:
