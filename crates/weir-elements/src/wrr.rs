@@ -19,7 +19,10 @@
 //! New weights count from the instant of the change; credits stay as they are.
 //!
 //! Among classes that always have packets, each gets its weight within `burst` and a packet, over any time. Bandwidth
-//! that no positive credit uses goes by priority. The link is never idle while a packet may leave.
+//! that no positive credit uses goes by priority, and within a priority by turns, whatever the weights: two classes that
+//! both get more than their weights send as many packets. The appendix does not say how such classes share: it serves
+//! them "only if one positive credit queue has not used its whole dedicated bandwidth". The link is never idle while a
+//! packet may leave.
 //!
 //! Train: taken apart on arrival; each packet is charged on its own.
 
@@ -76,7 +79,8 @@ const CLASSES: Kind = Kind::NamedClasses {
             "weight",
             "weight_ppm",
             Kind::Share,
-            "Share of the link that is guaranteed to the class; all of them together at most 100 %.",
+            "Share of the link that is guaranteed to the class; all of them together at most 100 %. What is left is not \
+             shared by weight: classes without credit take turns, packet by packet.",
         ),
         key(
             "priority",

@@ -15,7 +15,16 @@ from weir.study.switches._iterations import ROUNDS, alike_by_delay, alike_by_sha
 from weir.study.switches._memory import CLOCKED, EXACT, MemoryFit, Resume, choices_of, fit_with_resume
 from weir.study.switches._model import ModelRig
 from weir.study.switches._rig import Observation, Rig, Stream, Trial, gap_ns
-from weir.study.switches._service import Runs, holds_of, overlaps, overtaken, runs_of_counts, service_of, weights_of
+from weir.study.switches._service import (
+    Runs,
+    holds_of,
+    overlaps,
+    overtaken,
+    ran_dry,
+    runs_of_counts,
+    service_of,
+    weights_of,
+)
 from weir.study.switches._states import States, packets_of, states_of
 from weir.study.switches._yaml import flow_text, switch_words
 
@@ -31,6 +40,8 @@ _COUNTED_NS = 400_000
 """Interval in which packets are counted to find long runs, as the paper's."""
 _COUNTED_FROM = 20
 """Intervals of a mean run from which on counts are enough."""
+_DRY = 0.1
+"""Share of a bursty arbiter's runs that end because an input has no packets, from which on its law is not known."""
 _WIDE = 1538
 _SMALL_BYTES = 100_000
 """Size of a queue up to which the smallest packets measure it."""
@@ -39,6 +50,10 @@ _SMALL_NS = 4_000_000
 _AT_ONCE = (
     "packets came out sooner than they take on the wire, as between virtual interfaces: cut-through cannot be told "
     "from store-and-forward"
+)
+_CUT = (
+    "the law of the bursts is not known: waiting inputs fill the memory that all share, and the one that is served "
+    "runs out of packets before the arbiter's time is over; the fitted model has the runs as they were seen"
 )
 
 Tell = Callable[[str], None]
@@ -103,10 +118,13 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
         )
     if bench.at_once:
         notes = (*notes, _AT_ONCE)
+    cut = law.kind == "bursty" and _cut(states[full])
+    if cut:
+        notes = (*notes, _CUT)
     forwarding = "cut_through" if bench.cut else "store_and_forward"
     found = Fitted(
         law, memory, resume, forwarding, round(bench.jitter_ns), pause, starvation, bench.packets, notes, runs,
-        bench.busy_ns,
+        bench.busy_ns, cut,
     )  # fmt: skip
     return _with_rounds(bench, found, observed) if law.kind in _MATCHING else found
 
@@ -263,6 +281,12 @@ def _law(bench: _Bench, states: Mapping[str, States], pairs: list[str]) -> tuple
             runs, starved = _longer_runs(bench, runs, wanted)
             law = decide(Evidence(**{**vars(evidence), "runs": runs}))
     return law, runs, starved
+
+
+def _cut(states: States) -> bool:
+    """Whether runs of a bursty arbiter often end before its time is over, because the input has no packets."""
+    count, dry = ran_dry(states, 0)
+    return dry > 1 and dry >= _DRY * count
 
 
 def _longer_runs(bench: _Bench, runs: Runs, wanted: int) -> tuple[Runs, float]:

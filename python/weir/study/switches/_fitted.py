@@ -42,6 +42,8 @@ class Fitted:
     runs: Runs | None = None
     busy_ns: int = 0
     """How long the trials with two inputs at full rate lasted, so that the memory was full."""
+    cut: bool = False
+    """Whether runs of a bursty arbiter end before its time is over, so that its law is not known."""
 
     @property
     def kind(self) -> Class:

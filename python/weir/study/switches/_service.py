@@ -17,6 +17,7 @@ __all__ = [
     "holds_of",
     "overlaps",
     "overtaken",
+    "ran_dry",
     "runs_of_counts",
     "service_of",
     "weights_of",
@@ -251,6 +252,22 @@ def _runs_in(at: npt.NDArray[np.float64], pair: npt.NDArray[np.int64]) -> npt.ND
     changes = np.flatnonzero(np.diff(pair)) + 1
     times: npt.NDArray[np.float64] = np.diff(at[changes]).astype(np.float64)
     return times
+
+
+def ran_dry(states: States, output: int) -> tuple[int, int]:
+    """How often the port went on to another input while packets were lost, and how often because it had to.
+
+    It had to if nothing else of the input was inside when its last packet left: others have filled a shared memory.
+    """
+    lost = states.entered[~states.accepted]
+    if not len(lost):
+        return 0, 0
+    chosen = _of_output(states, output)
+    pair, at, wire = states.departed[chosen], states.departed_at[chosen], states.departed_wire[chosen]
+    held = states.at_departure[chosen]
+    last = np.flatnonzero(np.diff(pair))
+    last = last[(at[last] >= lost.min()) & (at[last + 1] <= lost.max())]
+    return len(last), int((held[last, pair[last]] <= wire[last]).sum())
 
 
 def runs_of_counts(counted: npt.NDArray[np.int64], interval_ns: int, packet_ns: float) -> Runs:

@@ -100,6 +100,8 @@ def _bursts(fitted: Fitted) -> str:
     hold = fitted.law.values["hold"]
     count = 0 if fitted.runs is None else len(fitted.runs.times_ns)
     shape = f", shape {hold['shape']:.3g}" if "shape" in hold else ""
+    if fitted.cut:
+        return f"law not known; as seen, {hold['kind']}, {time_text(hold['mean_ns'])} in the mean{shape} ({count} runs)"
     text = f"{hold['kind']}, {time_text(hold['mean_ns'])} in the mean{shape} ({count} runs seen"
     known = hold_range(hold, count)
     if known is None:
