@@ -319,3 +319,10 @@ def test_over_half_of_the_packets_overtake_others_with_any_arbiter_but_fifo(arbi
     trials = [programme.pair(rig, 1.0, 0.4, 60_000_000, 60_000_000), programme.four(rig, 60_000_000, 60_000_000)]
     share = max(overtaken(states_of(rig, rig.observe(trial), {}, 5_000.0), 0).share for trial in trials)
     assert share == 0.0 if arbiter == "fifo" else share > 0.5
+
+
+@pytest.mark.parametrize(("alpha", "cut"), [("", True), (", alpha: 1", False)])
+def test_bursts_that_a_full_memory_ends_do_not_tell_their_law(alpha: str, *, cut: bool) -> None:
+    arbiter = "{bursty: {hold: {exponential: {mean: 20ms}}}}"
+    found = fit(ModelRig(f"{{memory: {{shared: {{size: 200kB{alpha}}}}}, arbiter: {arbiter}}}"))
+    assert found.cut == cut
