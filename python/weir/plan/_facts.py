@@ -426,7 +426,8 @@ def recorded_links(plan: Plan) -> tuple[int, ...]:
 
 def leaves_switch(plan: Plan, link: int) -> bool:
     """Whether packets wait for ``link`` in the memory of a switch, and never in the link's own queue."""
-    return plan.nodes[plan.links[link].from_].switch is not None
+    node = plan.links[link].from_
+    return node < len(plan.nodes) and plan.nodes[node].switch is not None
 
 
 def is_reverse(flow: Flow) -> bool:
