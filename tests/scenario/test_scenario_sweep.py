@@ -351,3 +351,11 @@ def test_a_long_sweep_is_not_searched_for_each_of_its_values() -> None:
     assert len(asked) < 4000, "what is written otherwise is looked for once"
     assert sweep.tied("a", "b") is False
     assert Sweep((tuple(Factor((), (("a", str(i)), ("b", str(-i)))) for i in range(3)),)).tied("a", "b")
+
+
+@pytest.mark.parametrize("name", ["link", "value", "n"])
+def test_a_factor_is_not_called_as_a_column_of_tables_of_metrics(name: str) -> None:
+    sweep = f"{{zip: [{{{name}: one, transport.cc: reno}}, {{{name}: two, transport.cc: cubic}}]}}"
+    with pytest.raises(ScenarioError, match=f"`{name}` is a column of the tables of metrics"):
+        parse(dumbbell(sweep=sweep))
+    parse(dumbbell(sweep=sweep.replace(f"{name}:", "my_name:")))

@@ -233,12 +233,23 @@ def parse_sweep(node: Node | None, log: Log) -> Sweep:
         if sum(path_text(steps) == path_text(other) for other in paths) > 1:
             raise log.error(steps[0].key.mark, f"`{path_text(steps)}` is swept twice")
     short = _short_names(paths)
+    for steps in paths:
+        if short[path_text(steps)] in _COLUMNS:
+            text = f"`{path_text(steps)}` is a column of the tables of metrics; expected another name of a factor"
+            raise log.error(steps[0].key.mark, text)
     sweep = Sweep(tuple(_named(axis, short, log) for axis in axes))
     if len(sweep) > MAX_CELLS:
         raise log.error(node.mark, f"a sweep of {len(sweep)} cells is too large; the limit is {MAX_CELLS}")
     return sweep
 
 
+_COLUMNS = frozenset(
+    {
+        *("flow", "node", "link", "group", "direction", "repeat", "cell"),
+        *("phase", "metric", "unit", "bin_low", "bin_high", "value", "censored", "sd", "n", "ci_low", "ci_high"),
+    }
+)
+"""Columns of the tables that `weir.metrics` makes; a factor is one, too."""
 _Row = list[tuple[tuple[Step, ...], Node, str | None]]
 _CASE = (Step("case", None, Scalar(Mark(1, 1), "case")),)
 
@@ -348,7 +359,8 @@ def _short_names(paths: list[tuple[Step, ...]]) -> dict[str, str]:
     names: dict[str, str] = {}
     for full, own, steps in zip(words, ends, paths, strict=True):
         candidates = ["_".join(own[-n:]) for n in range(1, len(own) + 1)]
-        unique = (n for n in candidates if n[0].isalpha() and sum(_ends_with(other, n) for other in ends) == 1)
+        usable = (n for n in candidates if n[0].isalpha() and n not in _COLUMNS)
+        unique = (n for n in usable if sum(_ends_with(other, n) for other in ends) == 1)
         names[path_text(steps)] = next(unique, "_".join(full))
     return names
 
