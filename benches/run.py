@@ -91,10 +91,11 @@ def _measure(case: Bench, shorter: float) -> dict[str, float]:
     """Runs ``case`` in this process, as a worker would: tables are written to a disk."""
     import pyarrow.parquet as pq
 
-    from weir import methods
+    from weir import _memory, methods
     from weir.engine._cell import CellWriter
     from weir.plan import canonical
 
+    _memory.keep_freed()
     plan = case.plan(shorter)
     text = canonical(plan)
     method = methods.get("sim")

@@ -237,5 +237,8 @@ class Simulator:
     def stats(self) -> dict[str, int]:
         """How much work it was: ``packets``, ``events``, ``delivered_bytes``, ``max_in_flight`` (packets)."""
 
+def keep_freed_memory() -> None:
+    """From now on the process keeps the memory that it frees, up to 256 MB; for processes that mainly simulate."""
+
 def event_kinds() -> list[str]:
     """Names of the values of column ``kind`` of table ``events``."""

@@ -124,10 +124,17 @@ impl Instance {
     /// # Panics
     /// With a [`Fault`](crate::Fault) when a user's congestion control shows too many, or one with an invalid name.
     pub fn probes(&self) -> impl Iterator<Item = (ProbeName, i64)> + '_ {
-        if let (Some(foreign), Some(what)) = (self.algorithm.foreign, self.probe_fault()) {
-            foreign.fault(Operation::Probe, what);
+        if let Some(foreign) = self.algorithm.foreign {
+            if let Some(what) = self.probe_fault() {
+                foreign.fault(Operation::Probe, what);
+            }
         }
         self.probes.iter().flat_map(Probes::values)
+    }
+
+    /// Where the values of the probes are, to fetch them into the cache; 0 unless they are kept.
+    pub fn probes_address(&self) -> u64 {
+        self.sock.probes
     }
 
     /// What is wrong with the probes that were shown so far, if something is.

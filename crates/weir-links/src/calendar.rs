@@ -174,7 +174,8 @@ impl Calendar {
         while node > top {
             winner = winner.min(tree[node ^ 1]);
             node /= 2;
-            if tree[node] == winner {
+            // Many regions have two sources: at their root, whether the winner changed is hard to predict, and saves nothing.
+            if node > top && tree[node] == winner {
                 return;
             }
             tree[node] = winner;

@@ -56,6 +56,7 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(digest::digest_plain, module)?)?;
     module.add_function(wrap_pyfunction!(random::sample, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::event_kinds, module)?)?;
+    module.add_function(wrap_pyfunction!(simulator::keep_freed_memory, module)?)?;
     module.add_class::<simulator::Simulator>()?;
     module.add_function(wrap_pyfunction!(trace::trace_files, module)?)?;
     module.add_class::<asked::Asked>()?;

@@ -93,6 +93,12 @@ impl Simulator {
     }
 }
 
+/// The process keeps the memory that it frees, up to 256 MB.
+#[pyfunction]
+pub(crate) fn keep_freed_memory() {
+    weir_sim::keep_freed_memory();
+}
+
 /// Names of the values of column `kind` of table `events`.
 #[pyfunction]
 pub(crate) fn event_kinds() -> Vec<&'static str> {

@@ -49,6 +49,11 @@ macro_rules! table {
                 $(self.$column.push(row.$column);)*
             }
 
+            /// Appends rows, column by column: faster than row by row.
+            pub fn extend_rows(&mut self, rows: &[$row]) {
+                $(self.$column.extend(rows.iter().map(|row| row.$column));)*
+            }
+
             /// Appends all rows of another table.
             pub fn extend(&mut self, rows: $name) {
                 $(self.$column.extend(rows.$column);)*

@@ -9,10 +9,11 @@ use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use weir_plan::Plan;
-use weir_sim::{Options, Simulation};
+use weir_sim::{Options, Simulation, keep_freed_memory};
 use weir_units::Time;
 
 fn main() {
+    keep_freed_memory();
     let args: Vec<String> = std::env::args().collect();
     let text = std::fs::read_to_string(&args[1]).expect("a file with a plan");
     let plan: Plan = serde_json::from_str(&text).expect("a plan");
@@ -29,7 +30,7 @@ fn main() {
     let built = begin.elapsed().as_secs_f64();
     let (mut hasher, mut at, mut wall) = (DefaultHasher::new(), 0, Duration::ZERO);
     loop {
-        at += plan.end_ns.div_ceil(20);
+        at += plan.end_ns.div_ceil(400);
         let begin = Instant::now();
         let ended = simulation.advance(Time(at));
         let tables = simulation.drain();

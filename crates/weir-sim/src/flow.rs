@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use weir_cc::Algorithm;
 use weir_plan::{Stack, Tcp, Transport};
-use weir_units::Time;
+use weir_units::{Time, fetch_first};
 
 use crate::application::Application;
 use crate::connection::{Connection, Totals};
@@ -15,49 +15,54 @@ use crate::packet::{Kind, Packet};
 use crate::processing::Processing;
 use crate::sack_work::SackWork;
 
-/// The state of a flow.
+/// The state of a flow; what each visit of one of its ends needs comes first ([`Flow::fetch`]).
+#[repr(C)]
 pub(crate) struct Flow {
-    /// For TCP: settings and congestion control of its connections.
-    pub tcp: Option<Box<(Tcp, Algorithm)>>,
-    pub start: Time,
+    pub connection: Option<Box<Connection>>,
+    pub first_link: usize,
     /// Places in the routes at which its path and its reverse path begin.
     pub forward_start: u32,
     pub reverse_start: u32,
-    pub first_link: usize,
+    pub connection_number: u8,
+    pub dscp: u8,
+    pub local_limited: bool,
+    pub wake: Time,
+    /// [`Application::due`], cached because every acknowledgement asks for it.
+    pub application_due: Time,
+    pub local: LocalQueue,
     /// Processing times of the receiving host.
     pub processing: Option<Processing>,
-    /// The work of its sending host for selective acknowledgements, if it takes time.
-    pub work: Option<SackWork>,
+
     /// When its sending host ends the work for its acknowledgement.
     pub work_due: Time,
+    /// The work of its sending host for selective acknowledgements, if it takes time.
+    pub work: Option<SackWork>,
+    pub application: Application,
+    pub started: bool,
+    pub finished: bool,
     /// Whether the first link is evented, so that departures are not known at arrival.
     pub first_evented: bool,
     /// Whether its data take time at their host, so that they come to the first link later.
     pub held: bool,
-    pub dscp: u8,
-    pub connection: Option<Box<Connection>>,
-    pub connection_number: u8,
-    pub application: Application,
-    /// [`Application::due`], cached because every acknowledgement asks for it.
-    pub application_due: Time,
-    pub local: LocalQueue,
-    pub local_limited: bool,
-    pub wake: Time,
-    pub started: bool,
-    pub finished: bool,
+    /// Pacing releases trains of segments.
+    trains: bool,
+    /// Whether table `probes` has it.
+    pub probed: bool,
     /// Totals of the closed connections, and counts that belong to no connection.
     pub base: Totals,
     /// `(delivered_bytes, sent_ip_bytes)` at the last goodput sample.
     pub sampled: (u64, u64),
     /// Times of losses on fused links, ahead of the clock.
     losses_ahead: BinaryHeap<Reverse<Time>>,
+    pub start: Time,
+    /// For TCP: settings and congestion control of its connections.
+    pub tcp: Option<Box<(Tcp, Algorithm)>>,
     /// Seed of its congestion controls.
     seed: u32,
-    /// Pacing releases trains of segments.
-    trains: bool,
-    /// Whether table `probes` has it.
-    pub probed: bool,
 }
+
+/// Bytes of a flow that each visit of one of its ends needs.
+const VISITED_BYTES: usize = std::mem::offset_of!(Flow, work_due);
 
 impl Flow {
     /// A flow of a plan before its start; `algorithm` for TCP; `starts`: the places of its path and reverse path.
@@ -103,6 +108,12 @@ impl Flow {
             probed: false,
             tcp,
         })
+    }
+
+    /// Fetches what each visit of one of its ends needs into the cache.
+    #[inline]
+    pub fn fetch(&self) {
+        fetch_first(self, VISITED_BYTES);
     }
 
     /// Seeds its congestion controls.

@@ -2,7 +2,7 @@
 
 use weir_plan::{Change, ChangeKind, Measure};
 use weir_tcp::{Notice, Sender};
-use weir_units::{Time, fetch};
+use weir_units::Time;
 
 use crate::application::Application;
 use crate::flow::Flow;
@@ -20,11 +20,19 @@ pub(crate) struct Telemetry {
     /// While regions run ahead of each other: the slot by which the present event is ordered, and the rows so far.
     pub ahead: Option<u32>,
     rows: Vec<(u32, EventRow)>,
+    /// Memory for the samples of an instant.
+    samples: Vec<SampleRow>,
 }
 
 impl Telemetry {
     pub fn new(measure: &Measure) -> Telemetry {
-        Telemetry { tables: Tables::default(), goodput_ns: measure.goodput_ns, ahead: None, rows: Vec::new() }
+        Telemetry {
+            tables: Tables::default(),
+            goodput_ns: measure.goodput_ns,
+            ahead: None,
+            rows: Vec::new(),
+            samples: Vec::new(),
+        }
     }
 
     pub fn flow_event(&mut self, now: Time, kind: EventKind, flow: u32, value: i64) {
@@ -73,7 +81,7 @@ impl Telemetry {
     pub fn sample_tcp(&mut self, now: Time, flows: &[Flow]) {
         for (index, flow) in flows.iter().enumerate() {
             if let Some(later) = flows.get(index + FETCHED).and_then(|later| later.connection.as_ref()) {
-                fetch(&later.sender);
+                later.sender.fetch_probes();
             }
             let Some(connection) = flow.connection.as_ref().filter(|_| flow.application.active().is_some()) else {
                 self.sample_datagrams(now, index as u32, flow);
@@ -81,7 +89,7 @@ impl Telemetry {
             };
             let sender = &connection.sender;
             let (before, counters) = (&flow.base, sender.counters());
-            self.tables.samples.push(SampleRow {
+            self.samples.push(SampleRow {
                 time_ns: now.0,
                 flow: index as u32,
                 cwnd: sender.cwnd(),
@@ -100,6 +108,8 @@ impl Telemetry {
                 self.tables.probes.push(ProbeRow { time_ns: now.0, flow: index as u32, probe, value });
             }
         }
+        self.tables.samples.extend_rows(&self.samples);
+        self.samples.clear();
     }
 
     /// Adds what a flow over TFRC or UDT shows of its rate.

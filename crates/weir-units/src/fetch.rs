@@ -7,11 +7,17 @@ const LINE: usize = 64;
 /// Fetches a record into the cache: all lines that it touches.
 #[inline(always)]
 pub fn fetch<T>(record: &T) {
+    fetch_first(record, size_of::<T>());
+}
+
+/// As [`fetch`], the first `bytes` of a record.
+#[inline(always)]
+pub fn fetch_first<T>(record: &T, bytes: usize) {
     let first = std::ptr::from_ref(record).cast::<u8>();
-    for offset in (0..size_of::<T>()).step_by(LINE) {
+    for offset in (0..bytes).step_by(LINE) {
         fetch_line(first.wrapping_add(offset));
     }
-    fetch_line(first.wrapping_add(size_of::<T>().saturating_sub(1)));
+    fetch_line(first.wrapping_add(bytes.saturating_sub(1)));
 }
 
 /// Fetches the line of an address.

@@ -9,7 +9,7 @@ mod histogram;
 mod quantity;
 mod random;
 
-pub use fetch::{fetch, fetch_line};
+pub use fetch::{fetch, fetch_first, fetch_line};
 pub use histogram::{Bin, Histogram, STEPS};
 pub use quantity::{Bytes, Dur, Rate, Time};
 pub use random::{Distribution, DistributionError, Sampler, Stream};

@@ -20,7 +20,7 @@ import traceback
 from pathlib import Path
 from typing import Any, TextIO
 
-from weir import cc, methods
+from weir import _memory, cc, methods
 from weir.engine._files import is_disk_full
 
 __all__ = ["main"]
@@ -48,6 +48,8 @@ def main() -> None:
 
         _weir.cc_watch_share(int(sys.argv[1]))
     from weir.engine._cell import CellWriter  # noqa: F401  (imports Arrow while the first job is on its way)
+
+    _memory.keep_freed()
 
     while line := jobs.get():
         job = json.loads(line)

@@ -22,6 +22,9 @@ impl Simulation {
             Application::Udt(_) => return self.on_udt_sender_due(index),
             Application::Transfers(_) => {}
         }
+        if let Some(connection) = &mut flow.connection {
+            connection.sender.settle_timer(self.now);
+        }
         let due = flow.due();
         if due > self.now {
             // Its event was postponed.

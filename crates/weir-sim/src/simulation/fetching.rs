@@ -20,7 +20,7 @@ impl Simulation {
     pub(super) fn fetch_for(&self, next: &[(End, u32)]) {
         if let Some((side, input)) = next.get(FIRST) {
             fetch(&self.links[*input as usize]);
-            fetch(&self.flows[side.flow()]);
+            self.flows[side.flow()].fetch();
         }
         if let Some((side, input)) = next.get(SECOND) {
             let flow = &self.flows[side.flow()];

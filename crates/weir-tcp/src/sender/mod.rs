@@ -21,7 +21,7 @@ mod window;
 
 use weir_cc::{Algorithm, Announcement, CcError, Feedback, INFINITE_SSTHRESH, Instance, ProbeName};
 use weir_plan::{Stack, Tcp};
-use weir_units::{Dur, Time};
+use weir_units::{Dur, Time, fetch_line};
 
 use crate::packet::Segment;
 use crate::receiver::{self, FIRST_ACE};
@@ -376,6 +376,12 @@ impl Sender {
     /// From now on the values that the congestion control shows are kept for [`Sender::probes`].
     pub fn keep_probes(&mut self) {
         self.cc.keep_probes();
+    }
+
+    /// Fetches the values of the probes into the cache.
+    #[inline]
+    pub fn fetch_probes(&self) {
+        fetch_line(self.cc.probes_address() as *const u8);
     }
 
     /// Names and latest values of the congestion control's probes.

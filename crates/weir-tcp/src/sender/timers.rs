@@ -30,6 +30,8 @@ enum Role {
 pub(super) struct Timer {
     role: Role,
     deadline: Time,
+    /// The deadline is that of the probe last asked for without the wait for a tick: it may be early.
+    early: bool,
     /// When the last probe was scheduled, and for how long.
     asked: (Time, Dur),
     /// The next new segment at the time of a pending probe, and whether the probe was a retransmission.
@@ -38,7 +40,7 @@ pub(super) struct Timer {
 
 impl Default for Timer {
     fn default() -> Self {
-        Timer { role: Role::None, deadline: Time::MAX, asked: (Time::MAX, Dur::ZERO), probe: None }
+        Timer { role: Role::None, deadline: Time::MAX, early: false, asked: (Time::MAX, Dur::ZERO), probe: None }
     }
 }
 
@@ -46,6 +48,22 @@ impl Timer {
     fn arm(&mut self, role: Role, deadline: Time) {
         self.role = role;
         self.deadline = deadline;
+        self.early = false;
+    }
+
+    /// As [`arm`](Timer::arm) for a probe that expires as [`ticks::expiry`] says. Nearly all probes are put off before they are
+    /// due, so that their ticks are counted only if one comes close ([`Sender::settle_timer`]).
+    #[inline]
+    fn arm_early_probe(&mut self, now: Time, timeout: Dur) {
+        self.role = Role::Probe;
+        self.deadline = now + timeout;
+        self.early = true;
+    }
+
+    /// The exact deadline.
+    fn expiry(&self) -> Time {
+        let (asked, timeout) = self.asked;
+        if self.early { ticks::expiry(asked, timeout) } else { self.deadline }
     }
 
     #[inline]
@@ -95,14 +113,35 @@ impl Timer {
 }
 
 impl Sender {
-    /// The instant to call [`Sender::on_timer`]; [`Time::MAX`] for never.
+    /// The instant to call [`Sender::on_timer`], or an earlier one at which [`Sender::settle_timer`] tells a later one;
+    /// [`Time::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Time {
-        if self.held_by_pacing { self.timer.deadline.min(self.next_send) } else { self.timer.deadline }
+        self.or_pacing(self.timer.deadline)
+    }
+
+    /// The timer's instant, or that at which pacing releases the next segment.
+    #[inline]
+    fn or_pacing(&self, timer: Time) -> Time {
+        if self.held_by_pacing { timer.min(self.next_send) } else { timer }
+    }
+
+    /// Computes the exact deadline if an early one is past.
+    #[inline]
+    pub fn settle_timer(&mut self, now: Time) {
+        if self.timer.early && self.timer.deadline <= now {
+            self.timer.arm(Role::Probe, self.timer.expiry());
+        }
+    }
+
+    /// As [`deadline`](Sender::deadline), but never early.
+    pub fn exact_deadline(&self) -> Time {
+        self.or_pacing(self.timer.expiry())
     }
 
     /// Handles an expired timer; the driver calls [`Sender::poll_transmit`] afterwards.
     pub fn on_timer(&mut self, now: Time) {
+        self.settle_timer(now);
         if now < self.timer.deadline {
             return;
         }
@@ -225,7 +264,11 @@ impl Sender {
         } else {
             timeout = timeout.min(rto);
         }
-        self.timer.arm(Role::Probe, self.paced_expiry(now, timeout));
+        if self.is_paced() {
+            self.timer.arm(Role::Probe, self.paced_expiry(now, timeout));
+        } else {
+            self.timer.arm_early_probe(now, timeout);
+        }
         self.timer.asked = (now, timeout);
         true
     }

@@ -390,7 +390,7 @@ impl World {
             "established" => sender.is_established().to_string(),
             "idle" => sender.is_idle().to_string(),
             // Time until the timer of the sender, and of the receiver.
-            "timer" => time(until(sender.deadline())),
+            "timer" => time(until(sender.exact_deadline())),
             "ack-timer" => time(until(self.receiver.deadline())),
             "delivered" => self.receiver.delivered_bytes().to_string(),
             // What was worth recording since the last such line.
