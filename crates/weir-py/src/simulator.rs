@@ -96,7 +96,7 @@ impl Simulator {
 /// The process keeps the memory that it frees, up to 256 MB.
 #[pyfunction]
 pub(crate) fn keep_freed_memory() {
-    weir_sim::keep_freed_memory();
+    weir_sys::memory::keep_freed();
 }
 
 /// Names of the values of column `kind` of table `events`.

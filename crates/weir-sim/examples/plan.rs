@@ -9,11 +9,11 @@ use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use weir_plan::Plan;
-use weir_sim::{Options, Simulation, keep_freed_memory};
+use weir_sim::{Options, Simulation};
 use weir_units::Time;
 
 fn main() {
-    keep_freed_memory();
+    weir_sys::memory::keep_freed();
     let args: Vec<String> = std::env::args().collect();
     let text = std::fs::read_to_string(&args[1]).expect("a file with a plan");
     let plan: Plan = serde_json::from_str(&text).expect("a plan");

@@ -17,7 +17,6 @@ mod flow;
 mod headers;
 mod hosts;
 mod local_queue;
-mod memory;
 mod packet;
 mod processing;
 mod sack_work;
@@ -31,7 +30,6 @@ mod udt;
 mod watch;
 
 pub use error::SimError;
-pub use memory::keep_freed_memory;
 pub use simulation::{Batches, Options, Simulation, Statistics};
 pub use weir_run::{
     Acks, Classes, Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Ports, Probes, Samples,

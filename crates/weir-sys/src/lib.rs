@@ -1,4 +1,4 @@
-//! Linux for the programs of a run (`weir-agent`, `weir-emu`, `weir-confine`): safe functions for system calls.
+//! Linux for the programs of a run (`weir-agent`, `weir-emu`, `weir-confine`) and its workers: safe functions for system calls.
 //!
 //! The programs call rustix directly where rustix has a safe function that suffices. This crate adds
 //!
@@ -8,7 +8,7 @@
 //! - MPTCP and SCTP ([`native`]), DCCP ([`dccp`]);
 //! - the state of connections ([`tcp_info`], [`diag`], [`probes`]) and of queueing disciplines ([`qdisc`]), by [`netlink`];
 //! - devices: [`tun`], and [`packet`] sockets with and without a ring;
-//! - [`pages`] of zeros, and [`isolation`]: seccomp filters, namespaces and mount attributes.
+//! - [`memory`] that a process keeps, [`pages`] of zeros, and [`isolation`]: seccomp filters, namespaces and mount attributes.
 //!
 //! All unsafe code of these programs is here.
 
@@ -21,6 +21,7 @@ pub mod diag;
 pub mod epoll;
 pub mod isolation;
 mod mapping;
+pub mod memory;
 pub mod native;
 pub mod netlink;
 pub mod netns;

@@ -1,4 +1,4 @@
-//! Memory that the process keeps.
+//! Memory that a process keeps.
 
 /// Allocations up to this size come from the heap; glibc permits no more.
 #[cfg(target_env = "gnu")]
@@ -11,7 +11,7 @@ const KEPT_BYTES: i32 = 256 << 20;
 /// again many times a second, and the kernel would clear each of their pages every time.
 ///
 /// Only for processes that mainly simulate, and only with glibc; elsewhere it does nothing.
-pub fn keep_freed_memory() {
+pub fn keep_freed() {
     #[cfg(target_env = "gnu")]
     // SAFETY: both are parameters of glibc, and the values are in their ranges.
     unsafe {
