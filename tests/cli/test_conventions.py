@@ -288,7 +288,9 @@ def test_the_package_is_the_command_too(module: str) -> None:
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
 def test_every_command_can_be_ended_from_outside(number: str) -> None:
     code = (
-        "import os, signal; import weir.cli._app as app; "
+        "import os, signal; "
+        f"signal.signal(signal.{number}, signal.SIG_DFL); "  # nohup, under which a test may run, ignores SIGHUP
+        "import weir.cli._app as app; "
         f"app.cli.main = lambda **_: os.kill(os.getpid(), signal.{number}); app.main()"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment())
