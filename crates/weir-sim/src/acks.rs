@@ -1,16 +1,12 @@
 //! Records every acknowledgement and transmission of chosen flows (`measure.acks`).
 //!
-//! Round-trip times and delivery rates are measured here, for every congestion control and with nanoseconds. The
-//! delivery rate follows draft-cheng-iccrg-delivery-rate-estimation: what was delivered since the packet was sent, over
-//! the longer of the times of sending and of acknowledging. An acknowledgement that advances the window gives both, by
-//! the last packet that it covers, unless that was retransmitted, or packets among them were acknowledged selectively.
-
-use std::collections::VecDeque;
+//! Round-trip times and delivery rates are the samples that the sender takes for a congestion control with `cong_control`.
+//! It takes them for every recorded flow ([`Sender::keep_samples`]), whatever its congestion control.
 
 use weir_plan::Plan;
 use weir_run::{AckRow, Acks};
-use weir_tcp::{Segment, Sender};
-use weir_units::Time;
+use weir_tcp::{Sample, Segment, Sender};
+use weir_units::{Dur, Time};
 
 const NULL_U32: u32 = u32::MAX;
 const NULL_U64: u64 = u64::MAX;
@@ -24,32 +20,17 @@ enum Kind {
     Retransmission,
 }
 
-/// A packet in flight.
-#[derive(Clone, Copy)]
-struct Sent {
-    at: Time,
-    /// Packets delivered, the time of the last delivery and the first transmission of its interval, when it was sent.
-    delivered: u32,
-    delivered_at: Time,
-    first_sent: Time,
-    resent: bool,
-}
-
 /// The connection of a recorded flow.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Recorded {
     connection: u8,
-    /// The packets from `base` on.
-    sent: VecDeque<Sent>,
-    base: u64,
+    /// Packets delivered up to the last acknowledgement.
     delivered: u32,
-    delivered_at: Time,
-    first_sent: Time,
 }
 
 /// Records the chosen flows.
 pub(crate) struct AckLog {
-    flows: Vec<Option<Box<Recorded>>>,
+    flows: Vec<Option<Recorded>>,
     from: Time,
     to: Time,
     /// Rows that may still be recorded.
@@ -61,9 +42,9 @@ impl AckLog {
     /// The log that the plan asks for; none if it asks for none.
     pub fn from_plan(plan: &Plan) -> Option<AckLog> {
         let wanted = plan.measure.acks.as_ref()?;
-        let chosen = |index: u32| wanted.flows.is_empty() || wanted.flows.contains(&index);
+        let recorded = |index| AckLog::records(plan, index).then(Recorded::default);
         Some(AckLog {
-            flows: (0..plan.flows.len() as u32).map(|index| chosen(index).then(Box::default)).collect(),
+            flows: (0..plan.flows.len()).map(recorded).collect(),
             from: Time(wanted.from_ns),
             to: Time(wanted.to_ns),
             left: wanted.max_rows,
@@ -71,28 +52,34 @@ impl AckLog {
         })
     }
 
+    /// Whether the plan asks for the rows of a flow.
+    pub fn records(plan: &Plan, index: usize) -> bool {
+        let chosen = |flows: &[u32]| flows.is_empty() || flows.contains(&(index as u32));
+        plan.measure.acks.as_ref().is_some_and(|wanted| chosen(&wanted.flows))
+    }
+
     /// A flow sends a segment.
     pub fn sent(&mut self, now: Time, index: usize, connection: u8, segment: &Segment, sender: &Sender) {
         let Some(flow) = self.flows[index].as_mut() else { return };
         flow.begin(connection, sender);
-        flow.send(now, segment, sender.una());
         let kind = if segment.retransmission { Kind::Retransmission } else { Kind::Transmission };
         let row = row(now, index, kind, sender);
         self.push(AckRow { packet: segment.seq, ..row });
     }
 
     /// A flow has processed an acknowledgement.
-    pub fn acknowledged(&mut self, now: Time, index: usize, connection: u8, sender: &Sender) {
+    pub fn acknowledged(&mut self, now: Time, index: usize, connection: u8, sender: &mut Sender) {
         let Some(flow) = self.flows[index].as_mut() else { return };
         flow.begin(connection, sender);
-        let (delivered_packets, sample) = flow.acknowledge(now, sender);
+        let delivered_packets = flow.deliver(sender);
+        let Sample { rtt, delivered } = sender.take_sample().unwrap_or_default();
+        let payload_bps = |(packets, interval)| bps(packets, sender.segment_bytes(), interval);
         let row = row(now, index, Kind::Acknowledgement, sender);
-        let bps = |packets_per_s: f64| (packets_per_s * f64::from(sender.segment_bytes()) * 8.0) as u64;
         self.push(AckRow {
             packet: sender.una(),
             delivered_packets,
-            rtt_ns: sample.map_or(NULL_U64, |sample| sample.rtt_ns),
-            delivery_rate_bps: sample.and_then(|sample| sample.packets_per_s).map_or(NULL_U64, bps),
+            rtt_ns: rtt.map_or(NULL_U64, |rtt| rtt.0),
+            delivery_rate_bps: delivered.map_or(NULL_U64, payload_bps),
             ..row
         });
     }
@@ -109,6 +96,11 @@ impl AckLog {
     pub fn drain(&mut self, rows: &mut Acks) {
         rows.extend(std::mem::take(&mut self.rows));
     }
+}
+
+/// Rounded down, as the lab does.
+fn bps(packets: u32, bytes: u32, interval: Dur) -> u64 {
+    u64::from(packets) * u64::from(bytes) * 8 * 1_000_000 / (interval.0 / 1000)
 }
 
 fn row(now: Time, index: usize, kind: Kind, sender: &Sender) -> AckRow {
@@ -128,52 +120,16 @@ fn row(now: Time, index: usize, kind: Kind, sender: &Sender) -> AckRow {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Sample {
-    rtt_ns: u64,
-    packets_per_s: Option<f64>,
-}
-
 impl Recorded {
-    /// A new connection has nothing in flight.
+    /// A new connection has delivered nothing but its request.
     fn begin(&mut self, connection: u8, sender: &Sender) {
         if self.connection != connection {
-            *self = Recorded { connection, base: sender.una(), delivered: sender.delivered(), ..Recorded::default() };
+            *self = Recorded { connection, delivered: sender.delivered() };
         }
     }
 
-    fn send(&mut self, now: Time, segment: &Segment, una: u64) {
-        if self.sent.is_empty() {
-            (self.base, self.delivered_at, self.first_sent) = (una, now, now);
-        }
-        let Recorded { delivered, delivered_at, first_sent, .. } = *self;
-        let sent = Sent { at: now, delivered, delivered_at, first_sent, resent: segment.retransmission };
-        match segment.seq.checked_sub(self.base).and_then(|place| self.sent.get_mut(place as usize)) {
-            Some(place) => *place = sent,
-            None => self.sent.push_back(sent),
-        }
-    }
-
-    /// Packets newly delivered, and what the last one that is covered says.
-    fn acknowledge(&mut self, now: Time, sender: &Sender) -> (u32, Option<Sample>) {
-        let newly = sender.delivered().wrapping_sub(self.delivered);
-        self.delivered = sender.delivered();
-        if newly > 0 {
-            self.delivered_at = now;
-        }
-        let covered = sender.una().saturating_sub(self.base);
-        let mut last = None;
-        while self.base < sender.una() {
-            self.base += 1;
-            last = self.sent.pop_front().or(last);
-        }
-        // If fewer are new, some were selectively acknowledged before, and the last may be one of them.
-        let fresh = u64::from(newly) >= covered;
-        let Some(last) = last.filter(|last| fresh && !last.resent) else { return (newly, None) };
-        let interval = now.since(last.delivered_at).max(last.at.since(last.first_sent));
-        self.first_sent = last.at;
-        let delivered = f64::from(self.delivered.wrapping_sub(last.delivered));
-        let packets_per_s = (interval.0 > 0).then(|| delivered / (interval.0 as f64 / 1e9));
-        (newly, Some(Sample { rtt_ns: now.since(last.at).0, packets_per_s }))
+    /// Packets newly delivered.
+    fn deliver(&mut self, sender: &Sender) -> u32 {
+        sender.delivered().wrapping_sub(std::mem::replace(&mut self.delivered, sender.delivered()))
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Flow {
     trains: bool,
     /// Whether table `probes` has it.
     pub probed: bool,
+    /// Whether table `acks` has it.
+    pub recorded: bool,
     /// Totals of the closed connections, and counts that belong to no connection.
     pub base: Totals,
     /// `(delivered_bytes, sent_ip_bytes)` at the last goodput sample.
@@ -106,6 +108,7 @@ impl Flow {
             seed: 0,
             trains: false,
             probed: false,
+            recorded: false,
             tcp,
         })
     }
@@ -189,6 +192,9 @@ impl Flow {
         }
         if self.probed {
             connection.sender.keep_probes();
+        }
+        if self.recorded {
+            connection.sender.keep_samples();
         }
         self.base = self.totals();
         self.connection = Some(connection);

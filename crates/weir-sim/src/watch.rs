@@ -105,7 +105,7 @@ impl Watch {
 
     /// A flow has processed an acknowledgement.
     #[cold]
-    pub fn acknowledged(&mut self, now: Time, index: usize, connection: u8, sender: &Sender) {
+    pub fn acknowledged(&mut self, now: Time, index: usize, connection: u8, sender: &mut Sender) {
         if let Some(acks) = &mut self.acks {
             acks.acknowledged(now, index, connection, sender);
         }

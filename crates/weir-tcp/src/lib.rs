@@ -20,7 +20,7 @@ mod ticks;
 pub use packet::{Ack, PlainAck, SackBlocks, Segment, timestamp};
 pub use ranges::{Range, Ranges};
 pub use receiver::{Arrival, Feedback, Receiver};
-pub use sender::{Counters, Notice, Sender, Train, Transmit};
+pub use sender::{Counters, Notice, Sample, Sender, Train, Transmit};
 
 /// Bytes of IPv4 and TCP headers of a data segment or a pure ACK without SACK blocks.
 pub const fn header_bytes(timestamps: bool) -> u32 {

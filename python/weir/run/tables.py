@@ -225,10 +225,11 @@ _PROCESSOR = Table(
 _ACKS = Table(
     "acks",
     "Every acknowledgement that a flow of `measure.acks` processed, and every packet that it sent, in the order of "
-    "time. The state is that afterwards. Round-trip time and delivery rate are those of the last packet that an "
-    "acknowledgement covers; they are null if it covers none, if that was retransmitted, or if packets among them were "
-    "acknowledged selectively before. In the lab both are the kernel's rate sample, in microseconds, also for "
-    "packets that are acknowledged selectively; a train of segments is one row there.",
+    "time. The state is that afterwards. Round-trip time and delivery rate are the samples that the sender itself "
+    "takes, those of a congestion control with `cong_control`, in whole microseconds: of the last packet that the "
+    "acknowledgement reports as delivered for the first time, selectively or not. A retransmitted packet gives a "
+    "round-trip time only by an echoed timestamp. In the lab, they are the kernel's rate sample; a train of segments is "
+    "one row there.",
     (
         Column("time_ns", pa.uint64(), "When, since the start of the run."),
         _FLOW,

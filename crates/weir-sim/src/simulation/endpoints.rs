@@ -170,7 +170,7 @@ impl Simulation {
         };
         connection.sender.on_ack(self.now, &ack);
         if let Some(watch) = &mut self.watch {
-            watch.acknowledged(self.now, index, packet.connection(), &connection.sender);
+            watch.acknowledged(self.now, index, packet.connection(), &mut connection.sender);
         }
         let idle = connection.sender.is_idle();
         if connection.sender.has_notices() {

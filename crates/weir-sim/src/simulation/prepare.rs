@@ -11,6 +11,7 @@ use weir_units::{Stream, Time};
 
 use super::nodes::Node;
 use super::slots::Slots;
+use crate::acks::AckLog;
 use crate::application::Application;
 use crate::error::SimError;
 use crate::flow::Flow;
@@ -93,6 +94,7 @@ pub(super) fn flows(
             udt.seed = Stream::new(plan.seed, &format!("flow/{}/udt", flow.name)).bits();
         }
         made.probed = plan.measure.tcp_ns > 0;
+        made.recorded = AckLog::records(plan, index);
         made.first_evented = links[made.first_link].is_evented();
         made.processing = Processing::of(plan, links, index);
         made.work = work[index];

@@ -153,6 +153,23 @@ fn round_trips_and_delivery_rates_are_those_of_the_path() {
 }
 
 #[test]
+fn acknowledgements_in_recovery_have_samples() {
+    let acks = run(&recorded(&alone("reno", 20 * S), vec![])).acks;
+    let recovery: Vec<usize> = rows(&acks, &[0]).into_iter().filter(|&i| acks.ca_state[i] == 3).collect();
+    let delivering: Vec<usize> = recovery.into_iter().filter(|&i| acks.delivered_packets[i] > 0).collect();
+    assert!(delivering.len() > 50, "the queue overflows: {}", delivering.len());
+    for &i in &delivering {
+        let (rtt, rate) = (acks.rtt_ns[i], acks.delivery_rate_bps[i]);
+        // No sample is shorter than the path, 41.4 ms; the packets that a full queue holds take 48 ms more. A repaired hole
+        // delivers no more than the path did meanwhile.
+        assert!(rtt == NULL || (41 * MS..93 * MS).contains(&rtt), "row {i}: {rtt}");
+        assert!((1_000_000..9_800_000).contains(&rate), "row {i}: {rate}");
+    }
+    let without = delivering.iter().filter(|&&i| acks.rtt_ns[i] == NULL).count();
+    assert!(20 * without < delivering.len(), "{without} of {} have no round-trip time", delivering.len());
+}
+
+#[test]
 fn the_record_is_bounded_by_flows_window_and_rows() {
     let mut plan = alone("reno", 4 * S);
     add_flow(&mut plan, 0, 0, tcp("cubic"), Source::Bulk);

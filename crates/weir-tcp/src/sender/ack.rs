@@ -149,7 +149,9 @@ impl Sender {
             self.take_sack(now, ack, &mut event);
             self.cc.sock.delivered += event.delivered;
         }
-        self.delivery.drop_sample();
+        if let Some(delivery) = &mut self.delivery {
+            delivery.drop_sample(&mut self.cc.sock);
+        }
         if nothing_out && ack.ack == self.board.una {
             self.cc.in_ack_event(ack_flags(ack, &event));
         }
@@ -252,7 +254,9 @@ impl Sender {
             event.last_sacked_sent = sent;
             event.original_arrived |= seq < high_seq;
         }
-        self.delivery.on_delivered(seq, !once, &mut self.cc.sock);
+        if let Some(delivery) = &mut self.delivery {
+            delivery.on_delivered(seq, !once);
+        }
         self.rack.advance(now, seq, &plain, !once, self.rtt.min_us());
         once
     }
@@ -261,7 +265,7 @@ impl Sender {
     fn take_cumulative(&mut self, now: Time, ack: u64, event: &mut Event) {
         let mut bytes = 0;
         let mut last_plain = None;
-        let rate_samples = self.cc.needs_samples();
+        let sampled = self.delivery.is_some();
         for seq in self.board.una..ack {
             let record = *self.board.get(seq);
             bytes += u64::from(record.len);
@@ -274,8 +278,8 @@ impl Sender {
                 event.delivered += 1;
                 event.original_arrived |= seq < self.recovery.high_seq;
                 last_plain = Some((seq, record));
-                if rate_samples {
-                    self.delivery.on_delivered(seq, false, &mut self.cc.sock);
+                if sampled && let Some(delivery) = &mut self.delivery {
+                    delivery.on_delivered(seq, false);
                 }
             } else {
                 self.acknowledge_marked(now, seq, record, event);
@@ -314,7 +318,9 @@ impl Sender {
             event.last_sent = record.sent_ns;
             event.original_arrived |= seq < self.recovery.high_seq;
         }
-        self.delivery.on_delivered(seq, resent, &mut self.cc.sock);
+        if let Some(delivery) = &mut self.delivery {
+            delivery.on_delivered(seq, resent);
+        }
         // The ACK echoes the time of an earlier transmission (RFC 8985, section 6.2, step 2).
         let echo_is_older = (event.tsecr.wrapping_sub(timestamp(Time(record.sent_ns))) as i32) < 0;
         let spurious = resent && self.timestamps && event.tsecr != 0 && echo_is_older;
@@ -360,8 +366,8 @@ impl Sender {
             self.sample_rtt(now, rtt as u64);
         }
         event.rtt_us = cc_rtt;
-        let delivered = if self.cc.needs_samples() { self.delivered_in_flight() } else { event.prior_in_flight };
-        let in_flight = delivered.wrapping_mul(self.mss);
+        let delivered = self.delivery.as_ref().and_then(|delivery| delivery.in_flight(&mut self.cc.sock));
+        let in_flight = delivered.unwrap_or(event.prior_in_flight).wrapping_mul(self.mss);
         self.cc.pkts_acked(&AckSample { pkts_acked: event.acked, rtt_us: cc_rtt as i32, in_flight });
     }
 

@@ -19,7 +19,7 @@ mod timers;
 mod transmit;
 mod window;
 
-use weir_cc::{Algorithm, Announcement, CcError, Feedback, INFINITE_SSTHRESH, Instance, ProbeName};
+use weir_cc::{Algorithm, Announcement, CcError, Feedback, INFINITE_SSTHRESH, Instance, ProbeName, RateSample};
 use weir_plan::{Stack, Tcp};
 use weir_units::{Dur, Time, fetch_line};
 
@@ -78,6 +78,27 @@ pub enum Notice {
     Cwr(u32),
     /// The window was reduced because the host's own queue was full.
     LocalCongestion,
+}
+
+/// What an acknowledgement says about the path: the samples that a congestion control with `cong_control` gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sample {
+    /// Round-trip time of the last segment that is newly acknowledged, selectively or not, in whole microseconds.
+    pub rtt: Option<Dur>,
+    /// Segments delivered since the last of them was sent, and the longer of the times in which they were sent and
+    /// acknowledged.
+    pub delivered: Option<(u32, Dur)>,
+}
+
+impl Sample {
+    fn of(sample: &RateSample) -> Sample {
+        let interval = u64::try_from(sample.interval_us).ok().filter(|us| *us > 0).map(Dur::from_micros);
+        let delivered = u32::try_from(sample.delivered).ok().filter(|segments| *segments > 0);
+        Sample {
+            rtt: u64::try_from(sample.rtt_us).ok().filter(|us| *us > 0).map(Dur::from_micros),
+            delivered: delivered.zip(interval),
+        }
+    }
 }
 
 /// Totals since the connection was opened.
@@ -149,7 +170,8 @@ pub struct Sender {
     rack: Rack,
     recovery: Recovery,
     timer: Timer,
-    delivery: Delivery,
+    /// The samples of the delivery rate, for a congestion control or a record that asks for them.
+    delivery: Option<Box<Delivery>>,
     /// Highest segment selectively acknowledged, plus one.
     high_sacked: u64,
     reordering: u32,
@@ -234,7 +256,7 @@ impl Sender {
             rack: Rack::default(),
             recovery: Recovery::default(),
             timer: Timer::default(),
-            delivery: Delivery::default(),
+            delivery: algorithm.needs_samples().then(|| Box::new(Delivery::new(true))),
             high_sacked: 0,
             reordering: REORDERING,
             reordering_seen: false,

@@ -78,6 +78,6 @@ impl Sender {
         let sock = &self.cc.sock;
         let complete = sock.sacked_out | sock.lost_out | sock.retrans_out == 0 && self.high_sacked <= self.board.una;
         let calm = self.phase == Phase::Established && sock.ca_state == CaState::Open as u8 && !self.timer.probing();
-        complete && calm && self.sack && !self.cc.needs_samples() && !self.counts_marks
+        complete && calm && self.sack && self.delivery.is_none() && !self.counts_marks
     }
 }

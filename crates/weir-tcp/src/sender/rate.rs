@@ -1,9 +1,9 @@
-//! Delivery-rate samples for congestion controls with `cong_control`, as Linux' `tcp_rate.c` takes them
+//! Delivery-rate samples for congestion controls with `cong_control` and for records, as Linux' `tcp_rate.c` takes them
 //! (draft-cheng-iccrg-delivery-rate-estimation).
 //!
 //! Each transmission records how much had been delivered. The most recently sent segment of an acknowledgement gives the
-//! sample: what was delivered since then, over the longer of the times of sending and of acknowledging. Flows whose
-//! congestion control lacks `cong_control` pay nothing.
+//! sample: what was delivered since then, over the longer of the times of sending and of acknowledging. Flows without
+//! record whose congestion control lacks `cong_control` pay nothing.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use weir_cc::{RateSample, Sock};
 use weir_units::Time;
 
 use super::ack::Event;
-use super::{Sender, micros};
+use super::{Sample, Sender, micros};
 
 /// The state of delivery at the last transmission of a segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,20 +39,41 @@ struct Newest {
 /// The snapshots of the outstanding segments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivery {
+    /// Whether the congestion control asks for samples. A record alone shows it nothing, so that it changes nothing.
+    shown: bool,
     /// Those of the segments from `base` on.
     snapshots: VecDeque<Snapshot>,
     base: u64,
     newest: Option<Newest>,
+    /// Time of the last delivery.
+    delivered_us: u64,
+    /// Time of sending of the segment that gave the last sample.
+    first_sent_us: u64,
+    /// The samples of the last acknowledgement.
+    taken: Option<Sample>,
 }
 
 impl Delivery {
+    /// Samples for a congestion control, or for a record alone.
+    pub fn new(for_control: bool) -> Delivery {
+        Delivery { shown: for_control, ..Delivery::default() }
+    }
+
+    /// Shows the congestion control the times of its samples.
+    fn show(&self, sock: &mut Sock) {
+        if self.shown {
+            sock.delivered_mstamp_us = self.delivered_us;
+            sock.first_tx_mstamp_us = self.first_sent_us;
+        }
+    }
+
     /// Records the transmission of segment `seq`; `is_short` if it is less than a full one.
     fn remember(&mut self, now_us: u64, seq: u64, sock: &Sock, end_seq: u32, is_short: bool) {
         let mut snapshot = Snapshot {
             delivered: sock.delivered,
             delivered_ce: sock.delivered_ce,
-            delivered_us: sock.delivered_mstamp_us,
-            first_sent_us: sock.first_tx_mstamp_us,
+            delivered_us: self.delivered_us,
+            first_sent_us: self.first_sent_us,
             sent_us: now_us,
             end_seq,
             is_app_limited: sock.app_limited != 0,
@@ -72,22 +93,33 @@ impl Delivery {
 
     /// Takes the delivery of segment `seq` into account; `resent` if it was retransmitted.
     #[inline]
-    pub fn on_delivered(&mut self, seq: u64, resent: bool, sock: &mut Sock) {
+    pub fn on_delivered(&mut self, seq: u64, resent: bool) {
         if self.snapshots.is_empty() || seq < self.base {
             return;
         }
         let Some(&snapshot) = self.snapshots.get((seq - self.base) as usize) else { return };
-        let first = sock.first_tx_mstamp_us;
+        let first = self.first_sent_us;
         let is_newer = |newest: Newest| snapshot.sent_us > first || snapshot.sent_us == first && seq > newest.seq;
         if self.newest.is_none_or(is_newer) {
             self.newest = Some(Newest { snapshot, seq, resent });
-            sock.first_tx_mstamp_us = snapshot.sent_us;
+            self.first_sent_us = snapshot.sent_us;
         }
     }
 
     /// Forgets the sample of an acknowledgement that gives none.
-    pub fn drop_sample(&mut self) {
+    pub fn drop_sample(&mut self, sock: &mut Sock) {
         self.newest = None;
+        self.taken = None;
+        self.show(sock);
+    }
+
+    /// The packets delivered since the newest one that this acknowledgement delivers was sent (`tcp_clean_rtx_queue`); none
+    /// unless the congestion control asks for it.
+    #[cold]
+    pub fn in_flight(&self, sock: &mut Sock) -> Option<u32> {
+        self.show(sock);
+        let prior = self.newest.map_or(0, |newest| newest.snapshot.delivered);
+        self.shown.then(|| sock.delivered.wrapping_sub(prior))
     }
 
     /// The sample of the present acknowledgement (`tcp_rate_gen`).
@@ -131,44 +163,56 @@ impl Delivery {
 }
 
 impl Sender {
+    /// From now on the samples of acknowledgements are kept for [`Sender::take_sample`]. Sending and the congestion control
+    /// do not depend on it.
+    pub fn keep_samples(&mut self) {
+        self.delivery.get_or_insert_with(|| Box::new(Delivery::new(false)));
+    }
+
+    /// Removes and returns the samples of the last acknowledgement, if they are kept and it gave any.
+    pub fn take_sample(&mut self) -> Option<Sample> {
+        self.delivery.as_mut()?.taken.take()
+    }
+
     /// Records a transmission. With nothing outstanding the sample begins now.
     #[cold]
     pub(super) fn snapshot(&mut self, now: Time, seq: u64, len: u32) {
+        let Some(delivery) = &mut self.delivery else { return };
         let now_us = micros(now);
         let sock = &mut self.cc.sock;
         if sock.packets_out == 0 {
-            sock.first_tx_mstamp_us = now_us;
-            sock.delivered_mstamp_us = now_us;
+            delivery.first_sent_us = now_us;
+            delivery.delivered_us = now_us;
+            delivery.show(sock);
         }
         // A retransmission keeps the end that the first transmission recorded.
         let end_seq = sock.snd_nxt.wrapping_add(len);
-        self.delivery.remember(now_us, seq, sock, end_seq, len < self.mss);
+        delivery.remember(now_us, seq, sock, end_seq, len < self.mss);
     }
 
-    /// The packets delivered since the newest one that this acknowledgement delivers was sent (`tcp_clean_rtx_queue`).
+    /// Ends the sample of an acknowledgement. A congestion control with `cong_control` gets it, and sets window and pacing
+    /// rate; false for one without.
     #[cold]
-    pub(super) fn delivered_in_flight(&mut self) -> u32 {
-        let prior = self.delivery.newest.map_or(0, |newest| newest.snapshot.delivered);
-        if !self.cc.has_cong_control() {
-            self.delivery.roll(self.board.una);
-        }
-        self.cc.sock.delivered.wrapping_sub(prior)
-    }
-
-    /// Gives the congestion control the sample of an acknowledgement; it sets window and pacing rate.
-    pub(super) fn control_by_rate(&mut self, now: Time, event: &Event) {
+    pub(super) fn end_sample(&mut self, now: Time, event: &Event) -> bool {
+        let controls = self.cc.has_cong_control();
+        let Some(delivery) = &mut self.delivery else { return false };
         let sock = &mut self.cc.sock;
-        if sock.app_limited != 0 && (sock.app_limited.wrapping_sub(sock.delivered) as i32) < 0 {
+        if controls && sock.app_limited != 0 && (sock.app_limited.wrapping_sub(sock.delivered) as i32) < 0 {
             sock.app_limited = 0;
         }
         if event.delivered > 0 {
-            sock.delivered_mstamp_us = sock.tcp_mstamp_us;
+            delivery.delivered_us = sock.tcp_mstamp_us;
         }
-        sock.clock_ns = now.0;
-        sock.departure_ns = self.next_send.0;
-        let sample = self.delivery.sample(&self.cc.sock, event);
-        self.cc.cong_control(self.cc.sock.snd_una, 0, &sample);
-        self.delivery.roll(self.board.una);
+        delivery.show(sock);
+        let sample = delivery.sample(sock, event);
+        delivery.taken = Some(Sample::of(&sample));
+        delivery.roll(self.board.una);
+        if controls {
+            sock.clock_ns = now.0;
+            sock.departure_ns = self.next_send.0;
+            self.cc.cong_control(self.cc.sock.snd_una, 0, &sample);
+        }
+        controls
     }
 
     /// Notes that the application has left the window unused until now (`tcp_rate_check_app_limited`).

@@ -493,9 +493,10 @@ impl Sender {
         if event.una_advanced {
             self.recovery.timeouts_in_row = 0;
         }
-        if self.cc.has_cong_control() {
-            self.control_by_rate(now, event);
-        } else if reduces_window(self.cc.sock.ca_state) {
+        if self.delivery.is_some() && self.end_sample(now, event) {
+            return;
+        }
+        if reduces_window(self.cc.sock.ca_state) {
             if self.legacy { self.halve_rate() } else { self.proportional_reduction(event) }
         } else if !self.legacy && (event.una_advanced || self.reordering > REORDERING && event.newly_sacked) {
             self.cc.cong_avoid(self.cc.sock.snd_una, event.delivered);

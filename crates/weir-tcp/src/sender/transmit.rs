@@ -89,7 +89,7 @@ impl Sender {
         let sock = &self.cc.sock;
         let calm = self.phase == Phase::Established && self.forced.is_none() && sock.lost_out == 0;
         let flight = self.board.outstanding() > 0 && !self.cwr_pending;
-        if !calm || !flight || self.is_paced() || self.cc.needs_samples() {
+        if !calm || !flight || self.is_paced() || self.delivery.is_some() {
             return None;
         }
         let room = u64::from(sock.snd_cwnd.saturating_sub(self.in_flight()));
@@ -227,7 +227,7 @@ impl Sender {
             self.timer.arm_rto(self.paced_expiry(now, self.rtt.rto()));
         }
         let seq = self.board.push(now.0, self.counters.sent_packets as u32, len as u16);
-        if self.cc.needs_samples() {
+        if self.delivery.is_some() {
             self.snapshot(now, seq, len);
         }
         let sock = &mut self.cc.sock;
@@ -263,7 +263,7 @@ impl Sender {
             self.cc.sock.retrans_out += 1;
         }
         self.board.retransmissions.push_back(scoreboard::Retransmission { seq, sent_ns: now.0, order, next_at });
-        if self.cc.needs_samples() {
+        if self.delivery.is_some() {
             self.snapshot(now, seq, len);
         }
         if counted {
