@@ -132,11 +132,6 @@ impl Instance {
         self.probes.iter().flat_map(Probes::values)
     }
 
-    /// Where the values of the probes are, to fetch them into the cache; 0 unless they are kept.
-    pub fn probes_address(&self) -> u64 {
-        self.sock.probes
-    }
-
     /// What is wrong with the probes that were shown so far, if something is.
     pub fn probe_fault(&self) -> Option<String> {
         self.probes.as_ref().and_then(Probes::fault)

@@ -38,7 +38,7 @@ macro_rules! table {
         pub struct $name { $(pub $column: Vec<$type>),* }
 
         /// One row of the table of the same name.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[allow(missing_docs)]
         pub struct $row { $(pub $column: $type),* }
 

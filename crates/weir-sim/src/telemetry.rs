@@ -10,8 +10,6 @@ use weir_run::{EventKind, EventRow, FlowRow, GoodputRow, ProbeRow, SampleRow, Ta
 
 const NULL_U32: u32 = u32::MAX;
 const NULL_U64: u64 = u64::MAX;
-/// Flows between the fetch of a connection into the cache and its sample.
-const FETCHED: usize = 4;
 
 /// Collects the rows of a run.
 pub(crate) struct Telemetry {
@@ -79,33 +77,13 @@ impl Telemetry {
     }
 
     pub fn sample_tcp(&mut self, now: Time, flows: &[Flow]) {
-        for (index, flow) in flows.iter().enumerate() {
-            if let Some(later) = flows.get(index + FETCHED).and_then(|later| later.connection.as_ref()) {
-                later.sender.fetch_probes();
-            }
-            let Some(connection) = flow.connection.as_ref().filter(|_| flow.application.active().is_some()) else {
-                self.sample_datagrams(now, index as u32, flow);
-                continue;
-            };
-            let sender = &connection.sender;
-            let (before, counters) = (&flow.base, sender.counters());
-            self.samples.push(SampleRow {
-                time_ns: now.0,
-                flow: index as u32,
-                cwnd: sender.cwnd(),
-                ssthresh: sender.ssthresh().unwrap_or(NULL_U32),
-                in_flight: sender.in_flight(),
-                srtt_ns: sender.srtt().map_or(NULL_U64, |d| d.0),
-                min_rtt_ns: sender.min_rtt().map_or(NULL_U64, |d| d.0),
-                pacing_rate_bps: sender.pacing_rate().map_or(NULL_U64, |rate| rate.saturating_mul(8)),
-                acked_bytes: before.acked_bytes + sender.acked_bytes(),
-                sent_bytes: before.counters.sent_bytes + counters.sent_bytes,
-                retransmitted_packets: before.counters.retransmitted_packets + counters.retransmitted_packets,
-                timeouts: (before.counters.timeouts + counters.timeouts) as u32,
-                ca_state: sender.ca_state(),
-            });
-            for (probe, value) in sender.probes() {
-                self.tables.probes.push(ProbeRow { time_ns: now.0, flow: index as u32, probe, value });
+        for (index, flow) in (0..).zip(flows) {
+            match sample(now, index, flow) {
+                Some(row) => {
+                    self.samples.push(row);
+                    sender_probes(now, index, flow).for_each(|row| self.tables.probes.push(row));
+                }
+                None => self.sample_datagrams(now, index, flow),
             }
         }
         self.tables.samples.extend_rows(&self.samples);
@@ -179,4 +157,33 @@ impl Telemetry {
             timeouts: totals.counters.timeouts - before.counters.timeouts,
         });
     }
+}
+
+/// The state of a flow's sender during a transfer.
+#[inline]
+pub(crate) fn sample(now: Time, index: u32, flow: &Flow) -> Option<SampleRow> {
+    let connection = flow.connection.as_ref().filter(|_| flow.application.active().is_some())?;
+    let sender = &connection.sender;
+    let (before, counters) = (&flow.base, sender.counters());
+    Some(SampleRow {
+        time_ns: now.0,
+        flow: index,
+        cwnd: sender.cwnd(),
+        ssthresh: sender.ssthresh().unwrap_or(NULL_U32),
+        in_flight: sender.in_flight(),
+        srtt_ns: sender.srtt().map_or(NULL_U64, |d| d.0),
+        min_rtt_ns: sender.min_rtt().map_or(NULL_U64, |d| d.0),
+        pacing_rate_bps: sender.pacing_rate().map_or(NULL_U64, |rate| rate.saturating_mul(8)),
+        acked_bytes: before.acked_bytes + sender.acked_bytes(),
+        sent_bytes: before.counters.sent_bytes + counters.sent_bytes,
+        retransmitted_packets: before.counters.retransmitted_packets + counters.retransmitted_packets,
+        timeouts: (before.counters.timeouts + counters.timeouts) as u32,
+        ca_state: sender.ca_state(),
+    })
+}
+
+/// What the congestion control of a flow shows by `WEIR_PROBE`.
+pub(crate) fn sender_probes(now: Time, index: u32, flow: &Flow) -> impl Iterator<Item = ProbeRow> + '_ {
+    let shown = flow.connection.iter().flat_map(|connection| connection.sender.probes());
+    shown.map(move |(probe, value)| ProbeRow { time_ns: now.0, flow: index, probe, value })
 }

@@ -31,7 +31,7 @@ impl Simulation {
             self.links[*input as usize].fetch_ends();
             if let Some(connection) = &flow.connection {
                 match side {
-                    End::Sender(_) => fetch(&connection.sender),
+                    End::Sender(_) => connection.sender.fetch(),
                     End::Receiver(_) => fetch(&connection.receiver),
                 }
             }

@@ -1,8 +1,9 @@
 //! Windows in which the regions of the network run ahead of each other.
 //!
-//! A window ends at the next sample or change of a link, or before if it would have many events. Within it, the regions are
-//! visited in turn; each processes its events as far as its feeders permit (see [`regions`](super::regions)). Events of one
-//! kind follow each other, and what they need stays in the cache. Elsewhere one calendar orders all events: where a transfer
+//! A window ends at the next sample of goodput or change of a link, or before if it would have many events; samples of TCP
+//! state are taken within it where possible (see [`ticks`](super::ticks)). The regions are visited in turn; each processes
+//! its events as far as its feeders permit (see [`regions`](super::regions)). Events of one kind follow each other, and
+//! what they need stays in the cache. Elsewhere one calendar orders all events: where a transfer
 //! may begin or end (see [`stops`](super::stops)); if single packets are observed; and if a visit finds hardly any event.
 
 use std::ops::Range;
@@ -16,6 +17,7 @@ use super::ends::End;
 use super::regions::{COMMON, Feeder, Region, Regions};
 use super::slots::{CHANGES, Slots};
 use super::stops::Stops;
+use super::ticks::Ticks;
 use super::{Options, Simulation};
 use crate::packet::Packet;
 
@@ -198,12 +200,13 @@ impl Simulation {
     pub(super) fn look_ahead(&mut self, lookahead: &mut Lookahead, until: Time) {
         let mut from = self.now.0;
         loop {
-            let (common, slot) = self.calendar.first_of(COMMON);
+            let (common, slot) = self.first_common();
             let last = if slot == CHANGES { common.0 } else { common.0.saturating_add(1) };
             let whole = last.min(until.0.saturating_add(1));
             let stop = lookahead.stops.first(from, &self.flows, self.statistics.events);
             let divided = lookahead.gate.map_or(u64::MAX, |link| self.links[link as usize].drained(Time::ZERO).0);
-            let end = whole.min(stop).min(divided).min(from.saturating_add(lookahead.span_ns));
+            let longest = self.ticks.as_ref().map_or(u64::MAX, Ticks::longest_ns).min(lookahead.span_ns);
+            let end = whole.min(stop).min(divided).min(from.saturating_add(longest));
             let is_empty = divided < from.saturating_add(SHORTEST_NS).min(whole);
             if end <= from && common > until || lookahead.pause > 0 || stop <= from || is_empty {
                 let patience_ns = match lookahead.pause {
@@ -237,6 +240,18 @@ impl Simulation {
         }
     }
 
+    /// Time and slot of the earliest event that ends a window.
+    fn first_common(&self) -> (Time, u32) {
+        if self.ticks.is_none() {
+            return self.calendar.first_of(COMMON);
+        }
+        [CHANGES, self.slots.goodput_tick]
+            .map(|slot| (self.calendar.due(slot), slot))
+            .into_iter()
+            .min()
+            .unwrap_or_default()
+    }
+
     /// One order knows nothing of packets that pass a link later.
     fn catch_up(&mut self, lookahead: &Lookahead) {
         for input in lookahead.regions.iter().filter_map(Region::end_input) {
@@ -261,6 +276,7 @@ impl Simulation {
     /// Simulates everything in `[from, end)`, region by region.
     fn run_window(&mut self, lookahead: &mut Lookahead, from: u64, end: u64) {
         self.calendar.split();
+        self.begin_samples(end);
         let Lookahead { regions, groups, clocks, due, batch, .. } = lookahead;
         clocks.fill(from);
         let (mut visits, before) = (0, self.statistics.events);
@@ -281,6 +297,7 @@ impl Simulation {
                 behind |= safe < end;
             }
         }
+        self.end_samples();
         self.telemetry.regions_met();
         lookahead.passed(visits, self.statistics.events - before, end - from);
     }
@@ -295,7 +312,7 @@ impl Simulation {
         due.extend(events.zip(ends).filter(|(at, _)| at.0 < end).map(|(_, end)| *end));
         for (place, (side, input)) in due.iter().enumerate() {
             self.fetch_for(&due[place..]);
-            self.run_end(*side, *input, end);
+            self.pass_end(*side, *input, end);
         }
         due.len() as u64
     }
@@ -308,10 +325,19 @@ impl Simulation {
         match &region.kind {
             Kind::Router => self.run_router(region.number, end),
             Kind::Bottleneck { link, inputs } => self.run_bottleneck(region.number, batch, *link, inputs, end),
-            Kind::End { end: side, input } => self.run_end(*side, *input, end),
+            Kind::End { end: side, input } => self.pass_end(*side, *input, end),
             Kind::Mixed => self.run_region(region.number, end),
         }
         1
+    }
+
+    /// Processes the events of an end of a flow before `end`, and takes its samples.
+    #[inline]
+    fn pass_end(&mut self, side: End, input: u32, end: u64) {
+        if let End::Sender(flow) = side {
+            self.sample_end(flow, input, end);
+        }
+        self.run_end(side, input, end);
     }
 
     /// Processes the events of a region of any kind before `end`, one by one.

@@ -20,6 +20,7 @@ mod slots;
 mod sorting;
 mod stops;
 mod tfrc;
+mod ticks;
 mod trains;
 mod udt;
 
@@ -45,6 +46,7 @@ use prepare::Parts;
 use regions::{Region, Regions};
 use slots::{CHANGES, Slots};
 use stops::Stops;
+use ticks::Ticks;
 
 /// Options of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,8 +71,8 @@ pub struct Statistics {
     pub events: u64,
     /// Payload delivered to applications, bytes.
     pub delivered_bytes: u64,
-    /// Maximum number of packets in flight on all links, over the instants at which goodput or TCP state is recorded:
-    /// it does not depend on when the driver drains.
+    /// Maximum number of packets in flight on all links, over the instants at which goodput is recorded: it does not
+    /// depend on when the driver drains.
     pub max_in_flight: u64,
 }
 
@@ -113,6 +115,8 @@ pub struct Simulation {
     /// Packets of one route between links that are fused (see [`trains`]); none between events.
     train: Vec<(Time, Packet)>,
     next_change: usize,
+    /// Samples within windows, where possible.
+    ticks: Option<Ticks>,
     telemetry: Telemetry,
     statistics: Statistics,
     /// Packets that were delivered or dropped so far.
@@ -161,6 +165,7 @@ impl Simulation {
             links[input as usize].allow_deferral();
         }
         let of_slots = regions.as_ref().map_or_else(|| Regions::one(slots, &links).of_slots, |r| r.of_slots.clone());
+        let ticks = regions.as_ref().and_then(|regions| Ticks::of(plan, &flows, regions));
         let mut simulation = Simulation {
             now: Time::ZERO,
             end: Time(plan.end_ns),
@@ -180,6 +185,7 @@ impl Simulation {
             lost: Vec::new(),
             train: Vec::new(),
             next_change: 0,
+            ticks,
             telemetry: Telemetry::new(&plan.measure),
             statistics: Statistics::default(),
             gone: 0,
@@ -313,7 +319,6 @@ impl Simulation {
             self.on_receiver_due((slot - slots.receivers) as usize);
         } else if slot == slots.tcp_tick {
             self.telemetry.sample_tcp(self.now, &self.flows);
-            self.count_in_flight();
             self.calendar.set(slot, Time(self.now.0 + self.plan.measure.tcp_ns));
         } else if slot == slots.goodput_tick {
             self.telemetry.sample_goodput(self.now, &mut self.flows);

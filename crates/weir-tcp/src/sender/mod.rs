@@ -21,7 +21,7 @@ mod window;
 
 use weir_cc::{Algorithm, Announcement, CcError, Feedback, INFINITE_SSTHRESH, Instance, ProbeName, RateSample};
 use weir_plan::{Stack, Tcp};
-use weir_units::{Dur, Time, fetch_line};
+use weir_units::{Dur, Time, fetch_first};
 
 use crate::packet::Segment;
 use crate::receiver::{self, FIRST_ACE};
@@ -132,11 +132,40 @@ enum Phase {
     Starting,
 }
 
-/// The sending end of a connection.
+/// The sending end of a connection; what most acknowledgements and each sample need comes first ([`Sender::fetch`]).
+#[repr(C)]
 #[derive(Clone, Debug)]
 pub struct Sender {
     cc: Instance,
+    counters: Counters,
+    /// Payload acknowledged, payload sent for the first time, payload written by the application.
+    una_bytes: u64,
+    rtt: Rtt,
     board: Scoreboard,
+    timer: Timer,
+    rack: Rack,
+    recovery: Recovery,
+    next_bytes: u64,
+    written_bytes: u64,
+    send_buffer: u64,
+    peer_buffer: u64,
+    /// Highest segment selectively acknowledged, plus one.
+    high_sacked: u64,
+    cwnd_usage_next: u64,
+    /// The next new segment at the last check of the use of the window.
+    validated_next: u64,
+    cwnd_stamp: Time,
+    last_sent: Time,
+    /// A transmission regardless of the window: after an RTO, or a probe.
+    forced: Option<Forced>,
+    /// A beginning without slow start, until its consequences are over.
+    startup: Option<Box<Startup>>,
+    /// The rates that the sender follows, if it follows any.
+    profile: Option<Box<Profile>>,
+    /// The samples of the delivery rate, for a congestion control or a record that asks for them.
+    delivery: Option<Box<Delivery>>,
+    mss: u32,
+    cwnd_used: u32,
     phase: Phase,
     legacy: bool,
     /// Congestion moderation: the window exceeds the flight by little after an unusual acknowledgement.
@@ -154,56 +183,25 @@ pub struct Sender {
     /// What an acknowledgement echoes that tells of no new mark.
     quiet_echo: u8,
     paced: bool,
-    mss: u32,
+    held_by_pacing: bool,
+    cwr_pending: bool,
+
     initial_window: u32,
-    send_buffer: u64,
-    peer_buffer: u64,
     /// The peer's window until its first acknowledgement of data.
     first_peer_window: u64,
-
-    /// Payload acknowledged, payload sent for the first time, payload written by the application.
-    una_bytes: u64,
-    next_bytes: u64,
-    written_bytes: u64,
-
-    rtt: Rtt,
-    rack: Rack,
-    recovery: Recovery,
-    timer: Timer,
-    /// The samples of the delivery rate, for a congestion control or a record that asks for them.
-    delivery: Option<Box<Delivery>>,
-    /// Highest segment selectively acknowledged, plus one.
-    high_sacked: u64,
     reordering: u32,
     reordering_seen: bool,
-
     syns: u32,
     syn_at: Time,
     pending_syn: bool,
-    /// A transmission regardless of the window: after an RTO, or a probe.
-    forced: Option<Forced>,
-    held_by_pacing: bool,
     next_send: Time,
     /// Pacing releases trains of segments, not single ones.
     trains: bool,
     burst_left: u64,
     /// How late the last train was, as far as it was not yet made up for.
     pacing_credit: Dur,
-    cwr_pending: bool,
-    cwnd_usage_next: u64,
-    /// The next new segment at the last check of the use of the window.
-    validated_next: u64,
-    cwnd_used: u32,
-    cwnd_stamp: Time,
-    last_sent: Time,
-    /// A beginning without slow start, until its consequences are over.
-    startup: Option<Box<Startup>>,
-    /// The rates that the sender follows, if it follows any.
-    profile: Option<Box<Profile>>,
     /// Duplicates reported so far; the network caused those beyond the number of retransmissions.
     dsacks: u64,
-
-    counters: Counters,
     notices: Vec<Notice>,
 }
 impl Sender {
@@ -363,6 +361,12 @@ impl Sender {
         self.una_bytes == self.written_bytes
     }
 
+    /// Fetches what most acknowledgements need into the cache.
+    #[inline]
+    pub fn fetch(&self) {
+        fetch_first(self, std::mem::offset_of!(Sender, initial_window));
+    }
+
     /// Fetches the records of the next segments to be acknowledged and to be sent into the cache.
     #[inline]
     pub fn fetch_records(&self) {
@@ -398,12 +402,6 @@ impl Sender {
     /// From now on the values that the congestion control shows are kept for [`Sender::probes`].
     pub fn keep_probes(&mut self) {
         self.cc.keep_probes();
-    }
-
-    /// Fetches the values of the probes into the cache.
-    #[inline]
-    pub fn fetch_probes(&self) {
-        fetch_line(self.cc.probes_address() as *const u8);
     }
 
     /// Names and latest values of the congestion control's probes.

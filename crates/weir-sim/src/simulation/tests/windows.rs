@@ -43,3 +43,21 @@ fn a_window_without_an_option_has_sixteen_thousand_events_at_most() {
     assert!(span_ns < u64::MAX);
     assert!(events <= 1.5 * EVENTS_A_WINDOW as f64, "{span_ns} ns, {events} events");
 }
+
+/// Samples of TCP state every 2 ms, each with a row of each flow that has started.
+#[test]
+fn a_window_holds_several_samples() {
+    let mut plan = plan();
+    (plan.measure.tcp_ns, plan.flows[2].start_ns) = (2 * MS, 333 * MS);
+    let rows = |lookahead| {
+        let options = Options { lookahead: Some(lookahead), ..Options::default() };
+        let mut simulation = Simulation::assemble(&plan, options, Parts::of(&plan)).expect("it can be simulated");
+        simulation.advance(Time(plan.end_ns));
+        (simulation.drain().samples, simulation.ticks.map_or(0, |ticks| ticks.most))
+    };
+    let ((ahead, most), (in_order, none)) = (rows(true), rows(false));
+    assert!(most > 3, "{most} samples in a window");
+    assert_eq!(none, 0);
+    assert_eq!(ahead.rows(), 500 + 500 + 334);
+    assert_eq!(ahead, in_order);
+}
