@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_the_command_says_how_exact_the_senders_were(
         """One trial of the real rig; the rest takes a model, because a whole characterisation takes a minute."""
         rig.observe(programme.pair(rig, 0.3, 0.3, 200_000_000, 100_000_000))
         rigs.append(rig)
-        return whole(switches.ModelRig("{memory: 60kB}"), name, **options)
+        return replace(whole(switches.ModelRig("{memory: 60kB}"), name, **options), senders=rig.summary)
 
     monkeypatch.setattr(switches, "characterise", short)
     asked = ["characterise", "--between", ",".join(interfaces), "--rate", "100Mbps", "--overhead", "14B"]
@@ -218,6 +219,8 @@ def test_tcp_of_this_kernel_passes_the_switch(rig: BetweenRig) -> None:
 _OVS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl")
 _FIRST = ("chrt", "-f", "20")
 """Gives the switch its processor at once, as an idle machine does, whatever else this one executes."""
+_WITH_THE_TESTS = ("setpriv", "--pdeathsig", "TERM")
+"""Ends a process with the one that started it, also if that is killed."""
 
 
 @pytest.fixture
@@ -234,7 +237,7 @@ def vswitch(tmp_path: Path) -> Iterator[list[str]]:
         subprocess.run([*inside, "ovsdb-tool", "create", str(database)], check=True, capture_output=True)
         for words in (["ovsdb-server", str(database), f"--remote=p{remote}"], ["ovs-vswitchd", remote]):
             with (tmp_path / f"{words[0]}.said").open("wb") as said:
-                process = subprocess.Popen([*inside, *_FIRST, *words], stdout=said, stderr=said)
+                process = subprocess.Popen([*_WITH_THE_TESTS, *inside, *_FIRST, *words], stdout=said, stderr=said)
             stack.callback(_end, process)
         ports = [word for number in range(len(names)) for word in ("--", "add-port", "br0", f"p{number}")]
         vsctl = [*inside, "ovs-vsctl", f"--db={remote}", "--timeout=30", "--retry"]

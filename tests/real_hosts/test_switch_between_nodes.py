@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,7 @@ def test_the_command_characterises_over_an_inventory(
         """One trial of the nodes; the rest takes a model, because a whole characterisation takes minutes."""
         trial = programme.pair(rig, 0.2, 0.2, 200_000_000, 100_000_000)
         rig.observe(Trial(trial.streams, trial.end_ns))
-        return whole(switches.ModelRig("{memory: 60kB}"), name, **options)
+        return replace(whole(switches.ModelRig("{memory: 60kB}"), name, **options), senders=rig.summary)
 
     monkeypatch.setattr(switches, "characterise", short)
     monkeypatch.setattr(switches, "over", partial(over, connect=nodes.connect))

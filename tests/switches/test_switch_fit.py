@@ -326,3 +326,17 @@ def test_bursts_that_a_full_memory_ends_do_not_tell_their_law(alpha: str, *, cut
     arbiter = "{bursty: {hold: {exponential: {mean: 20ms}}}}"
     found = fit(ModelRig(f"{{memory: {{shared: {{size: 200kB{alpha}}}}}, arbiter: {arbiter}}}"))
     assert found.cut == cut
+
+
+@pytest.mark.parametrize(
+    ("own", "pool", "alpha", "known"), [(12_159, 104_270, 0.25, True), (20_000, 300_000, 0.12, False)]
+)
+def test_the_parts_of_a_mixed_memory_are_known_or_a_note_says_between_which_sizes_they_are(
+    own: int, pool: int, alpha: float, *, known: bool
+) -> None:
+    memory = f"{{mixed: {{reserved: {own}B, shared: {pool}B, alpha: {alpha}}}}}"
+    found = fit(ModelRig(f"{{memory: {memory}, arbiter: fifo}}"))
+    assert found.memory.largest == pytest.approx(own + pool * alpha / (1 + alpha), rel=0.01)
+    assert found.memory.own == pytest.approx(own, rel=0.05 if known else 0.4)
+    assert found.memory.pool == pytest.approx(pool, rel=0.05 if known else 0.6)
+    assert any("parts are not known within 10%" in note for note in found.notes) != known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weir.study.switches import ModelRig, characterise
+from weir.study.switches import Extent, ModelRig, characterise
 from weir.study.switches._steps import Phase, Steps
 
 
@@ -55,7 +55,7 @@ def test_a_phase_with_more_steps_or_fewer_than_planned_changes_the_total() -> No
 
 def test_the_last_step_of_a_characterisation_has_the_number_of_all() -> None:
     told = list[str]()
-    characterise(ModelRig("{memory: 60kB}"), "small", points=2, with_tcp=False, tell=told.append)
+    characterise(ModelRig("{memory: 60kB}"), "small", extent=Extent(points=2), with_tcp=False, tell=told.append)
     numbers = [text.partition(" ")[0].split("/") for text in told]
     assert [int(number) for number, _ in numbers] == list(range(1, len(told) + 1))
     assert numbers[-1][1] == str(len(told))

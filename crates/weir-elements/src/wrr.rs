@@ -80,7 +80,8 @@ const CLASSES: Kind = Kind::NamedClasses {
             "weight_ppm",
             Kind::Share,
             "Share of the link that is guaranteed to the class; all of them together at most 100 %. What is left is not \
-             shared by weight: classes without credit take turns, packet by packet.",
+             shared by weight: classes without credit take turns, packet by packet. `0%` guarantees nothing: such a \
+             class never has credit, and sends only while no class with credit has packets.",
         ),
         key(
             "priority",

@@ -18,6 +18,7 @@ from weir.cli._on import on_option
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weir.language.units import Quantity
     from weir.study.switches import BetweenRig, Characterised, ModelRig
 
 __all__ = ["command"]
@@ -27,6 +28,52 @@ _EPILOG = examples(
     ("weir switch characterise ./my-switch.yaml", "a switch that you describe, with the keys of `switch` in scenarios"),
     ("weir switch characterise --between eth1,eth2,eth3", "a real one between three interfaces of this host"),
 )
+
+
+class _Amount(click.ParamType[int]):
+    """A quantity as scenarios have it, in its base unit."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parses the text, which says what was expected if it is none."""
+        try:
+            return _quantities()[self.name].parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Amounts(click.ParamType[tuple[int, ...]]):
+    """Quantities with commas between them, each once, in ascending order."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._one = _Amount(name)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Parses the words."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(sorted({self._one.convert(word.strip(), param, ctx) for word in str(value).split(",")}))
+
+
+def _quantities() -> dict[str, Quantity]:
+    """The kinds of quantities of options, by name, with what makes sense."""
+    from weir.language.units import DELAY, DURATION, OVERHEAD, RATE, Quantity
+
+    def of(kind: Quantity, name: str, example: str, least: str, most: str) -> Quantity:
+        return Quantity(name, example, kind.units, kind.parse(most), most, kind.parse(least), least)
+
+    found = [
+        of(RATE, "rate of a port", "100Mbps", "1Mbps", "1Tbps"),
+        of(DURATION, "time of an interval", "1ms", "10us", "1s"),
+        of(DURATION, "time of a pair of rates", "12s", "1ms", "60s"),
+        of(DURATION, "time of TCP flows", "400s", "100ms", "1h"),
+        of(DELAY, "round-trip time", "50ms", "0ms", "10s"),
+        OVERHEAD,
+    ]
+    return {one.name: one for one in found}
 
 
 @click.group(epilog=_EPILOG)
@@ -52,9 +99,15 @@ _CHARACTERISE = examples(
     "NODE/IF or NODE/NAMESPACE/IF. Needs root.",
 )
 @on_option
-@click.option("--rate", metavar="RATE", help="With --between: the ports' rate. Default: what the interfaces say.")
+@click.option(
+    "--rate",
+    type=_Amount("rate of a port"),
+    metavar="RATE",
+    help="With --between: the ports' rate, 1 Mb/s to 1 Tb/s. Default: what the interfaces say.",
+)
 @click.option(
     "--overhead",
+    type=_Amount("overhead of a packet"),
     metavar="SIZE",
     default="38B",
     show_default=True,
@@ -69,19 +122,67 @@ _CHARACTERISE = examples(
     type=click.IntRange(2, 50),
     help="Rates of either input for the isolines; the paper has 50. Default: 20, or 4 with --between.",
 )
+@click.option(
+    "--intervals",
+    type=_Amounts("time of an interval"),
+    metavar="TIME,TIME",
+    help="Intervals over which the rates of two inputs have their deviation. Default: 1ms; the paper has 0.4ms and "
+    "100ms, too.",
+)
+@click.option(
+    "--time",
+    "pair_ns",
+    type=_Amount("time of a pair of rates"),
+    metavar="TIME",
+    help="How long each of five pairs of rates is measured, at least. Default: until the rates are steady, and twenty "
+    "intervals if there are several; the paper has 12s.",
+)
 @click.option("--tcp/--no-tcp", "with_tcp", default=True, help="Compare TCP flows over switch and model, or do not.")
+@click.option(
+    "--tcp-time",
+    "tcp_ns",
+    type=_Amount("time of TCP flows"),
+    metavar="TIME",
+    help="How long two TCP flows share the port; the second begins after a twentieth of it. Default: 4s; the paper has "
+    "400s.",
+)
+@click.option(
+    "--tcp-rtt",
+    "tcp_rtts",
+    type=_Amounts("round-trip time"),
+    metavar="TIME,TIME",
+    help="Round-trip times of TCP without the queues. Default: 0ms; the paper has 50ms, too. With --between, more than "
+    "0ms needs the kernel's netem.",
+)
+@click.option(
+    "--paper",
+    is_flag=True,
+    help="As much as LIP 2006-38 measured: --points 50 --intervals 0.4ms,1ms,100ms --time 12s --tcp-rtt 0ms,50ms "
+    "--tcp-time 400s. Options beside it count.",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, 20),
+    help="With --between: how often a trial is executed again in which a sender was late. Default: 2.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print only results and problems, no progress.")
 @json_option
 def characterise(
     model: str | None,
     between: str | None,
     on: Path | None,
-    rate: str | None,
-    overhead: str,
+    rate: int | None,
+    overhead: int,
     out: Path | None,
     seed: int,
     points: int | None,
+    intervals: tuple[int, ...] | None,
+    pair_ns: int | None,
     with_tcp: bool,
+    tcp_ns: int | None,
+    tcp_rtts: tuple[int, ...] | None,
+    paper: bool,
+    retries: int | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -102,32 +203,39 @@ def characterise(
     if (model is None) == (between is None):
         both = f", not both: {model} and --between {between}" if model is not None else ""
         raise click.UsageError(f"expected a MODEL, or --between with three or more interfaces{both}")
-    if between is None and (rate is not None or overhead != "38B"):
+    if between is None and (rate is not None or overhead != 38):
         raise click.UsageError("--rate and --overhead go with --between; a model has ports of 1 Gb/s")
+    if between is None and retries is not None:
+        raise click.UsageError("--retries goes with --between; senders of a model are never late")
     if between is None and on is not None:
         raise click.UsageError("--on goes with --between: the interfaces of its nodes at the switch")
-    points = points or (4 if between else 20)
+    usual = switches.PAPER if paper else switches.Extent(points=4 if between else 20)
+    extent = switches.Extent(
+        points or usual.points,
+        intervals or usual.intervals_ns,
+        pair_ns or usual.pair_ns,
+        tcp_rtts or usual.tcp_rtts_ns,
+        tcp_ns or usual.tcp_ns,
+    )
+    again = switches.RETRIES if retries is None else retries
 
     def tell(said: str) -> None:
         if not quiet:
             error_console().print(said, style="dim", markup=False, highlight=False)
 
-    with _model(str(model), seed) if between is None else _real(between, on, rate, overhead) as (name, rig):
-        found = switches.characterise(rig, name, seed=seed, points=points, with_tcp=with_tcp, tell=tell)
+    with _model(str(model), seed) if between is None else _real(between, on, rate, overhead, again) as (name, rig):
+        found = switches.characterise(rig, name, seed=seed, extent=extent, with_tcp=with_tcp, tell=tell)
     folder = out or Path("runs") / f"switch-{name}"
     page = switches.build(found, folder / "report.html")
-    real = rig if isinstance(rig, switches.BetweenRig) else None
-    comments = [f"Fitted to measurements of {name} by `weir switch characterise`."]
+    comments = [f"Fitted to measurements of {name} by `weir switch characterise --seed {seed}`."]
     comments += [f"{word}: {text}" for word, text in switches.lines(found)]
     written = folder / "switch.yaml"
     written.write_text(switches.yaml_text(found.fitted, comments), encoding="utf-8")
     if as_json:
-        emit_json(_document(found, written, page, real))
+        emit_json(_document(found, written, page))
         return
     for word, said in switches.lines(found):
         console().print(f"{word + ':':<12} {said}", markup=False, highlight=False, soft_wrap=True)
-    if real is not None:
-        console().print(f"{'senders:':<12} {real.summary.text}", markup=False, highlight=False, soft_wrap=True)
     console().print(f"{written}, {page}: {_age_s():.0f} s", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -167,37 +275,27 @@ def _model(model: str, seed: int) -> Iterator[tuple[str, ModelRig | BetweenRig]]
 
 @contextlib.contextmanager
 def _real(
-    between: str, on: Path | None, rate: str | None, overhead: str
+    between: str, on: Path | None, rate_bps: int | None, overhead_bytes: int, retries: int
 ) -> Iterator[tuple[str, ModelRig | BetweenRig]]:
     """The name of a real switch, and the switch with testers at its ports."""
     from weir.study.switches import BetweenRig, over
 
     words = [word.strip() for word in between.split(",")]
     name = "between-" + "-".join(word.replace("/", ".") for word in words)
-    rate_bps, overhead_bytes = None if rate is None else _quantity("--rate", rate), _quantity("--overhead", overhead)
     if on is None:
-        yield name, BetweenRig(words, rate_bps, overhead_bytes)
+        yield name, BetweenRig(words, rate_bps, overhead_bytes, retries)
         return
-    with over(on, words, rate_bps, overhead_bytes) as rig:
+    with over(on, words, rate_bps, overhead_bytes, retries=retries) as rig:
         yield name, rig
 
 
-def _quantity(option: str, text: str) -> int:
-    """A rate in bit/s or a size in bytes, as scenarios have them."""
-    from weir.language.units import RATE, SIZE
-
-    try:
-        return int((RATE if option == "--rate" else SIZE).parse(text))
-    except ValueError as error:
-        raise click.UsageError(f"{option}: {error}") from error
-
-
-def _document(found: Characterised, written: Path, page: Path, real: BetweenRig | None) -> dict[str, Any]:
+def _document(found: Characterised, written: Path, page: Path) -> dict[str, Any]:
     from weir.study.switches import switch_words
 
     fitted, measured, model = found.fitted, found.measured, found.model
     return {
         "name": found.name,
+        "seed": found.seed,
         "class": fitted.kind,
         "arbiter": {"kind": fitted.law.kind, **fitted.law.values, "because": fitted.law.why},
         "uncertain": fitted.law.doubt or None,
@@ -227,7 +325,7 @@ def _document(found: Characterised, written: Path, page: Path, real: BetweenRig 
         ],
         "tcp": [{"switch": asdict(a), "model": asdict(b)} for a, b in zip(measured.tcp, model.tcp, strict=True)],
         "no_tcp": found.no_tcp or None,
-        "accuracy": None if real is None else asdict(real.summary),
+        "accuracy": None if found.senders is None else asdict(found.senders),
         "file": str(written),
         "page": str(page),
         "wall_s": found.wall_s,

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from weir.scenario import is_switch_file as is_file
 from weir.study.switches._arbiter import Law
-from weir.study.switches._between import BetweenRig, Senders
+from weir.study.switches._between import RETRIES, BetweenRig, Senders
 from weir.study.switches._characterise import Characterised, characterise
 from weir.study.switches._compare import Behaviour
+from weir.study.switches._extent import PAPER, Extent
 from weir.study.switches._fit import Class, Fitted, Pause, class_of, fit, window_ns
 from weir.study.switches._hidden import SMALL_MEMORIES, USUAL_MEMORIES, Verdict, hidden, judged
 from weir.study.switches._isolines import Isolines, error_of, isolines
@@ -25,12 +26,15 @@ from weir.study.switches._yaml import flow_text, switch_words, yaml_text
 from weir.study.switches.page import build
 
 __all__ = [
+    "PAPER",
+    "RETRIES",
     "SMALL_MEMORIES",
     "USUAL_MEMORIES",
     "Behaviour",
     "BetweenRig",
     "Characterised",
     "Class",
+    "Extent",
     "Fitted",
     "Isolines",
     "Law",

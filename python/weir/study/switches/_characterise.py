@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from weir._errors import MethodError, UnavailableError
-from weir.study.switches._between import BetweenRig
+from weir.study.switches._between import BetweenRig, Senders
 from weir.study.switches._compare import BURSTS, PAIRS, Behaviour, Tell, behaviour
+from weir.study.switches._extent import Extent
 from weir.study.switches._fit import Fitted, fit, window_ns
 from weir.study.switches._isolines import error_of, isolines
 from weir.study.switches._model import ModelRig
 from weir.study.switches._rig import Rig
 from weir.study.switches._steps import Phase, Steps, phases
-from weir.study.switches._tcp import Tcp, tcp_between, tcp_of
+from weir.study.switches._tcp import Course, Tcp, tcp_between, tcp_of
 from weir.study.switches._yaml import flow_text, switch_words
 
 __all__ = ["Characterised", "characterise"]
+
+_USUAL = Extent()
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,15 @@ class Characterised:
     wall_s: float
     rate_bps: float
     """Of the ports."""
+    extent: Extent
+    seed: int
+    """Of random choices: the model's, and those of a switch that is a model."""
     chance: float | None = None
     """The same error of a second run of the fitted model with other random numbers; ``None`` if it draws no bursts."""
     no_tcp: str = ""
-    """Why no TCP flows passed the switch, if they should have."""
+    """Why no TCP flows, or not all of them, passed the switch, if they should have."""
+    senders: Senders | None = None
+    """How exact real senders were."""
 
     @property
     def isoline_error(self) -> float:
@@ -45,7 +54,13 @@ class Characterised:
 
 
 def characterise(
-    rig: Rig, name: str, *, seed: int = 1, points: int = 10, with_tcp: bool = True, tell: Tell = lambda _: None
+    rig: Rig,
+    name: str,
+    *,
+    seed: int = 1,
+    extent: Extent = _USUAL,
+    with_tcp: bool = True,
+    tell: Tell = lambda _: None,
 ) -> Characterised:
     """Characterises a switch and compares the fitted model with it.
 
@@ -53,7 +68,7 @@ def characterise(
         rig: The switch and its testers.
         name: For the report.
         seed: Of the fitted model's random choices.
-        points: Rates of either input for the isolines.
+        extent: What is measured beside the fit.
         with_tcp: Whether TCP flows pass both, too: of this kernel where the switch is real.
         tell: Gets the next step, with its number and an estimate of the time left.
     """
@@ -62,7 +77,7 @@ def characterise(
         """All phases; how long a trial lasts depends on the switch."""
         counts = {"pairs": len(PAIRS), "bursts": len(BURSTS)}
         return phases(
-            rig, points, simulated=isinstance(rig, ModelRig), with_tcp=with_tcp, window_ns=window, again=again, **counts
+            rig, extent, simulated=isinstance(rig, ModelRig), with_tcp=with_tcp, window_ns=window, again=again, **counts
         )
 
     begin, again = time.monotonic(), False
@@ -72,32 +87,30 @@ def characterise(
     again = fitted.law.values.get("hold", {}).get("kind", "fixed") != "fixed"
     step.plan(planned(span)[1:])
     step.next_phase()
-    measured = behaviour(rig, span, points, step)
+    measured = behaviour(rig, span, extent, step)
     step.next_phase()
 
     def of_model(text: str) -> None:
         step(f"fitted model: {text}")
 
     model_rig = _model_of(rig, fitted, seed)
-    model = behaviour(model_rig, span, points, of_model)
+    model = behaviour(model_rig, span, extent, of_model, measured)
     chance = None
     if again:
-        other = isolines(_model_of(rig, fitted, seed + 1), span, points, of_model)
+        other = isolines(_model_of(rig, fitted, seed + 1), span, extent.points, of_model, measured.isolines.trials)
         chance = float(np.median(error_of(other, model.isolines, congested=True)))
     step.next_phase()
     no_tcp = ""
     if with_tcp:
-        try:
-            flows, stack = _tcp(rig, step)
-            step.next_phase()
+        flows, no_tcp = _tcp(rig, extent, step)
+        step.next_phase()
+        if flows:
+            stack = "linux-2.6" if isinstance(rig, ModelRig) else "linux"
             measured = replace(measured, tcp=flows)
-            controls = list(dict.fromkeys(one.control for one in flows))
-            passed = tcp_of(model_rig, of_model, stack, controls)
-            model = replace(model, tcp=passed)
-        except (MethodError, UnavailableError) as error:  # the rest took minutes, and stands
-            no_tcp = str(error)
+            model = replace(model, tcp=_tcp_of_model(model_rig, flows, extent, stack, of_model))
     wall_s = time.monotonic() - begin
-    return Characterised(name, fitted, measured, model, wall_s, rig.rate_bps, chance, no_tcp)
+    senders = rig.summary if isinstance(rig, BetweenRig) else None
+    return Characterised(name, fitted, measured, model, wall_s, rig.rate_bps, extent, seed, chance, no_tcp, senders)
 
 
 def _model_of(rig: Rig, fitted: Fitted, seed: int) -> ModelRig:
@@ -106,14 +119,28 @@ def _model_of(rig: Rig, fitted: Fitted, seed: int) -> ModelRig:
     return ModelRig(text, seed=seed, base="<fitted switch>", rate_bps=rig.rate_bps, overhead_bytes=rig.overhead_bytes)
 
 
-def _tcp(rig: Rig, tell: Tell) -> tuple[tuple[Tcp, ...], str]:
-    """TCP flows through the switch, and the stack of their hosts.
+def _tcp(rig: Rig, extent: Extent, tell: Tell) -> tuple[tuple[Tcp, ...], str]:
+    """TCP flows through the switch, and why some of them did not pass it: the rest took minutes, and stands."""
+    flows = list[Tcp]()
+    for rtt_ns in extent.tcp_rtts_ns:
+        try:
+            flows += _flows(rig, Course(extent.tcp_ns, extent.second_ns, rtt_ns), tell)
+        except (MethodError, UnavailableError) as error:
+            return tuple(flows), str(error)
+    return tuple(flows), ""
 
-    Raises:
-        UnavailableError: no TCP can pass it from here.
-        MethodError: something failed.
-    """
+
+def _flows(rig: Rig, course: Course, tell: Tell) -> tuple[Tcp, ...]:
     if isinstance(rig, ModelRig):
-        return tcp_of(rig, tell), "linux-2.6"
+        return tcp_of(rig, tell, course)
     assert isinstance(rig, BetweenRig)
-    return tcp_between(rig, tell), "linux"
+    return tcp_between(rig, tell, course=course)
+
+
+def _tcp_of_model(rig: ModelRig, like: Sequence[Tcp], extent: Extent, stack: str, tell: Tell) -> tuple[Tcp, ...]:
+    """The same flows through the fitted model."""
+    controls = list(dict.fromkeys(one.control for one in like))
+    flows = list[Tcp]()
+    for rtt_ns in dict.fromkeys(one.rtt_ns for one in like):
+        flows += tcp_of(rig, tell, Course(extent.tcp_ns, extent.second_ns, rtt_ns), stack, controls)
+    return tuple(flows)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from weir.study.switches._extent import Extent
 from weir.study.switches._isolines import Isolines, isolines
 from weir.study.switches._programme import contention, pair, slowness
-from weir.study.switches._rig import Observation, Rig, Stream, Trial, gap_ns
+from weir.study.switches._rig import Observation, Rig, Stream, Trial, as_sent, gap_ns
 from weir.study.switches._tcp import Tcp
 
 __all__ = ["BURSTS", "PAIRS", "Behaviour", "Burst", "Rates", "Window", "behaviour"]
@@ -19,7 +20,6 @@ PAIRS = ((1.0, 1.0), (0.8, 0.8), (0.5, 0.5), (0.8, 0.6), (0.4, 1.0))
 """The pairs of the paper's tables, in units of full rate."""
 BURSTS = (10, 30, 100, 300, 1000, 3000)
 """Packets of a burst."""
-_INTERVAL_NS = 1_000_000
 _ETHERNET = 18
 _PACKETS = 60
 Tell = Callable[[str], None]
@@ -27,11 +27,14 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Rates:
-    """Two constant rates at an output port: what comes out of each, in intervals of 1 ms. Mb/s of Ethernet frames."""
+    """Two constant rates at an output port: what comes out of each, in equal intervals. Mb/s of Ethernet frames."""
 
     offered: tuple[int, int]
+    interval_ns: int
     mean: tuple[float, float]
     deviation: tuple[float, float]
+    least: tuple[float, float]
+    most: tuple[float, float]
     starvation_ms: tuple[float, float]
 
 
@@ -61,48 +64,64 @@ class Behaviour:
     """What a switch does under the paper's traffic."""
 
     rates: tuple[Rates, ...]
+    """By pair of rates and interval."""
     bursts: tuple[Burst, ...]
     window: Window
     isolines: Isolines
     tcp: tuple[Tcp, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    """By pair of rates, then by burst: the packets that real senders sent."""
 
 
-def behaviour(rig: Rig, window_ns: int, points: int, tell: Tell) -> Behaviour:
+def behaviour(rig: Rig, window_ns: int, extent: Extent, tell: Tell, like: Behaviour | None = None) -> Behaviour:
     """Observes a switch, apart from TCP.
 
     Args:
         rig: The switch and its testers.
         window_ns: A time over which its rates are steady.
-        points: Rates of either input for the isolines.
+        extent: What is measured.
         tell: Gets the next step.
+        like: What was measured on a real switch, for a model that gets the packets which its senders sent.
     """
-    rates, window, full = [], None, rig.rate_bps / 1e6
+    rates, window, bursts, trials = list[Rates](), None, list[Burst](), list[Trial]()
+    full, planned = rig.rate_bps / 1e6, iter(like.trials if like else ())
     idle_ns = max(window_ns // 2, round(20_000_000 * slowness(rig)))
+    measured_ns = max(window_ns, extent.pairs_ns)
+
+    def observed(asked: Trial) -> Observation:
+        seen = rig.observe(next(planned, asked))
+        trials.append(as_sent(seen))
+        return seen
+
     for first, second in PAIRS:
         tell(f"{first * full:.0f} + {second * full:.0f} Mb/s")
-        seen = rig.observe(pair(rig, first, second, 2 * window_ns, idle_ns))
-        rates.append(_rates(seen, (round(first * full), round(second * full)), window_ns))
+        seen = observed(pair(rig, first, second, window_ns + measured_ns, idle_ns))
+        offered = round(first * full), round(second * full)
+        rates += [_rates(seen, offered, window_ns, interval) for interval in extent.intervals_ns]
         window = window or _window(seen)
-    bursts = []
     for packets in BURSTS:
         tell(f"a burst of {packets} packets")
-        bursts.append(_burst(rig, packets, idle_ns))
+        lost = [int((out < 0).sum()) for out in observed(_burst(rig, packets, idle_ns)).received]
+        bursts.append(Burst(packets, lost[1], lost[0]))
     assert window is not None
-    return Behaviour(tuple(rates), tuple(bursts), window, isolines(rig, window_ns, points, tell))
+    lines = isolines(rig, window_ns, extent.points, tell, like.isolines.trials if like else ())
+    return Behaviour(tuple(rates), tuple(bursts), window, lines, trials=() if rig.exact else tuple(trials))
 
 
-def _rates(seen: Observation, offered: tuple[int, int], begin_ns: int) -> Rates:
-    mean, deviation, starved = [], [], []
+def _rates(seen: Observation, offered: tuple[int, int], begin_ns: int, interval_ns: int) -> Rates:
+    mean, deviation, least, most, starved = [], [], [], [], []
     for stream, out in zip(seen.trial.streams, seen.received, strict=True):
-        edges = np.arange(begin_ns, stream.stop_ns + 1, _INTERVAL_NS)
+        edges = np.arange(begin_ns, stream.stop_ns + 1, interval_ns)
         came = np.sort(out[(out >= begin_ns) & (out < stream.stop_ns)])
         counts, _ = np.histogram(came, edges)
-        mbps = counts * (stream.ip_bytes + _ETHERNET) * 8e3 / _INTERVAL_NS
+        mbps = counts * (stream.ip_bytes + _ETHERNET) * 8e3 / interval_ns
         gaps = np.diff(np.concatenate([[begin_ns], came, [stream.stop_ns]]))
         mean.append(float(mbps.mean()))
         deviation.append(float(mbps.std()))
+        least.append(float(mbps.min()))
+        most.append(float(mbps.max()))
         starved.append(float(gaps.max()) / 1e6)
-    return Rates(offered, _two(mean), _two(deviation), _two(starved))
+    return Rates(offered, interval_ns, *(_two(values) for values in (mean, deviation, least, most, starved)))
 
 
 def _two(values: list[float]) -> tuple[float, float]:
@@ -124,11 +143,10 @@ def _window(seen: Observation) -> Window:
     return Window((times - start) / 1e3, inputs, numbers)
 
 
-def _burst(rig: Rig, packets: int, idle_ns: int) -> Burst:
+def _burst(rig: Rig, packets: int, idle_ns: int) -> Trial:
+    """A burst over the second input while the first one sends at full rate."""
     settle = round(2_000_000 * slowness(rig))
     length = round(packets * gap_ns(1500 + rig.overhead_bytes, rig.rate_bps))
     base = contention(rig, [(0, 0, 1.0)], settle + length, idle_ns)
     burst = Stream(1, 0, rig.rate_bps, 1500, settle, settle + length)
-    seen = rig.observe(Trial((*base.streams, burst), base.end_ns))
-    lost = [int((out < 0).sum()) for out in seen.received]
-    return Burst(packets, lost[1], lost[0])
+    return Trial((*base.streams, burst), base.end_ns)

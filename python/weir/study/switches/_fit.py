@@ -12,7 +12,7 @@ from weir.study.switches import _programme as programme
 from weir.study.switches._arbiter import Evidence, Law, decide
 from weir.study.switches._fitted import Class, Fitted, Pause, class_of
 from weir.study.switches._iterations import ROUNDS, alike_by_delay, alike_by_share, rounds_note
-from weir.study.switches._memory import CLOCKED, EXACT, MemoryFit, Resume, choices_of, fit_with_resume
+from weir.study.switches._memory import CLOCKED, EXACT, Choices, MemoryFit, Resume, choices_of, fit_with_resume
 from weir.study.switches._model import ModelRig
 from weir.study.switches._rig import Observation, Rig, Stream, Trial, gap_ns
 from weir.study.switches._service import (
@@ -25,6 +25,7 @@ from weir.study.switches._service import (
     service_of,
     weights_of,
 )
+from weir.study.switches._split import split
 from weir.study.switches._states import States, packets_of, states_of
 from weir.study.switches._yaml import flow_text, switch_words
 
@@ -47,6 +48,8 @@ _SMALL_BYTES = 100_000
 """Size of a queue up to which the smallest packets measure it."""
 _SMALL_NS = 4_000_000
 """How long the inputs send such packets at 1 Gb/s, at least."""
+_GRADED_NS = 20_000_000
+"""How long the inputs send packets of several sizes at 1 Gb/s, at least."""
 _AT_ONCE = (
     "packets came out sooner than they take on the wire, as between virtual interfaces: cut-through cannot be told "
     "from store-and-forward"
@@ -317,10 +320,36 @@ def _memory(
     most = float((choices.held + choices.wire)[choices.accepted].max(initial=0.0))
     if most <= _SMALL_BYTES and _tells_small(bench):
         choices = choices_of([*states.values(), *_small_packets(bench, most)], by_output=by_output)
+    memory, resume, choices = _fitted_to(bench, choices)
+    if memory.alpha is not None and by_output and _tells_small(bench):
+        more = choices_of([*states.values(), *_graded(bench, most)], by_output=True)
+        memory, resume, choices = _fitted_to(bench, more)
+    memory = split(replace(choices, resume=float(resume.bytes)), memory)
+    return memory, resume, tuple(doubt for doubt in (memory.doubt, resume.doubt) if doubt)
+
+
+def _fitted_to(bench: _Bench, choices: Choices) -> tuple[MemoryFit, Resume, Choices]:
     exact = bench.rig.exact
     blur = bench.jitter_ns / gap_ns(_WIDE, bench.rig.out_bps)
     memory, resume = fit_with_resume(choices, EXACT if exact else CLOCKED, exact=exact, blur=blur)
-    return memory, resume, tuple(doubt for doubt in (memory.doubt, resume.doubt) if doubt)
+    return memory, resume, choices
+
+
+def _graded(bench: _Bench, most: float) -> list[States]:
+    """Trials with packets of several sizes to one, two and three outputs, which tell the parts of a mixed memory.
+
+    A queue has held up to ``most`` bytes.
+    """
+    rig, known = bench.rig, sorted(bench.lead)
+    busy = round(max(_GRADED_NS * programme.slowness(rig), 4 * gap_ns(most * rig.inputs, rig.out_bps)))
+    trials = {f"sizes, {outputs} outputs": programme.graded(rig, outputs, busy) for outputs in (1, 2, 3)}
+    sizes = [size + rig.overhead_bytes for size in programme.GRADES]
+    lead = {size: float(np.interp(size, known, [bench.lead[one] for one in known])) for size in sizes}
+    return [
+        states_of(rig, bench.observe(trial, name), lead, bench.jitter_ns)
+        for name, trial in trials.items()
+        if trial is not None
+    ]
 
 
 def _pause(rig: Rig, observed: Mapping[str, Observation], states: Mapping[str, States]) -> Pause | None:

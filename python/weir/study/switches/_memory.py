@@ -19,7 +19,19 @@ import numpy.typing as npt
 
 from weir.study.switches._states import States
 
-__all__ = ["CLOCKED", "EXACT", "Choices", "MemoryFit", "Resume", "choices_of", "fit_memory", "fit_with_resume"]
+__all__ = [
+    "CLOCKED",
+    "EXACT",
+    "Choices",
+    "MemoryFit",
+    "Resume",
+    "choices_of",
+    "contradiction_of",
+    "excess_of",
+    "fit_memory",
+    "fit_with_resume",
+    "pooled_at",
+]
 
 Floats = npt.NDArray[np.float64]
 _PACKET = 1538.0
@@ -190,12 +202,12 @@ def fit_with_resume(
         return sure, resume if _plain_on_a_clock(choices, sure, resume) else Resume()
     # A blurred queue is judged where the packets before it were accepted, too; others say when it has room again.
     without = fit_memory(choices, noise) if blur else _simplest(choices, noise)
-    loss, allowed = _contradiction(choices, without), noise + 0.5 * blur
+    loss, allowed = contradiction_of(choices, without), noise + 0.5 * blur
     resume = Resume() if _explains(loss, allowed) else _resume_of(choices, fit_memory(choices, noise))
     if resume.bytes > 0:
         with_it = without if blur else _simplest(replace(choices, resume=float(resume.bytes)), noise)
         resume = _resume_of(choices, with_it)
-        least = _contradiction(replace(choices, resume=float(resume.bytes)), with_it)
+        least = contradiction_of(replace(choices, resume=float(resume.bytes)), with_it)
         if resume.bytes > 0 and _NEARLY * (least + allowed) < loss + allowed:
             return with_it, resume
     return without, _perhaps(_resume_of(choices, without), float(choices.wire.max()) * (1 + blur))
@@ -274,8 +286,20 @@ def _score(data: Choices, own: float, inverse: float) -> Floats:
     return score
 
 
-def _contradiction(data: Choices, memory: MemoryFit) -> float:
+def pooled_at(data: Choices, own: float, inverse: float) -> MemoryFit:
+    """The memory with this own part and inverse of ``alpha``, and the pool that contradicts least."""
+    return _pooled(data, [own], [inverse])
+
+
+def contradiction_of(data: Choices, memory: MemoryFit) -> float:
     """The mean contradiction of the choices to a memory, packets."""
+    over = excess_of(data, memory)
+    wrong = np.where(data.accepted, np.maximum(over, 0), np.maximum(-over, 0))
+    return float((wrong * data.weight).sum() / data.weight.sum())
+
+
+def excess_of(data: Choices, memory: MemoryFit) -> Floats:
+    """By how much each choice is above the bound of a memory, packets."""
     inverse = 1 / memory.alpha if memory.alpha else 0.0
     if memory.kind == "partitioned":
         over = data.held + data.wire + data.spare - memory.own
@@ -284,8 +308,8 @@ def _contradiction(data: Choices, memory: MemoryFit) -> float:
         # In its own part a packet has the room that is left there.
         alone = np.isneginf(over)
         over[alone] = (data.held + data.wire + data.spare - memory.own - _PACKET)[alone]
-    wrong = np.where(data.accepted, np.maximum(over, 0), np.maximum(-over, 0)) / data.wire / (1 + inverse)
-    return float((wrong * data.weight).sum() / data.weight.sum())
+    excess: Floats = over / data.wire / (1 + inverse)
+    return excess
 
 
 def _pooled(data: Choices, owns: Sequence[float], inverses: Sequence[float]) -> MemoryFit:

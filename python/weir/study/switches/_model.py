@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from weir.scenario import parse
-from weir.study.switches._rig import Observation, Stream, Trial
+from weir.study.switches._rig import Instants, Observation, Stream, Trial
 
 __all__ = ["INPUTS", "OUTPUTS", "ModelRig"]
 
@@ -134,6 +134,9 @@ class ModelRig:
         output = INPUTS + stream.output
         size = stream.ip_bytes
         rate = stream.wire_bps * size / (size + self.overhead_bytes)
+        start_ns, periods = stream.start_ns, list[int]()
+        if stream.instants is not None:
+            start_ns, periods = _each(stream.instants)
         return {
             **pattern,
             "name": f"s{number}[0]",
@@ -142,11 +145,18 @@ class ModelRig:
             "to": output + 1,
             "path": [2 * stream.input, 2 * output + 1],
             "reverse_path": [2 * output, 2 * stream.input + 1],
-            "start_ns": stream.start_ns,
+            "start_ns": start_ns,
             "stop_ns": stream.stop_ns,
             "transport": {"protocol": "udp", "payload_bytes": size - 28},
-            "source": {"kind": "cbr", "rate_bps": round(rate), "periods_ns": []},
+            "source": {"kind": "cbr", "rate_bps": round(rate), "periods_ns": periods},
         }
+
+
+def _each(instants: Instants) -> tuple[int, list[int]]:
+    """The first instant, and ON and OFF periods of which each has one packet."""
+    periods = np.ones(2 * len(instants) - 1, np.int64)
+    periods[1::2] = np.maximum(np.diff(instants) - 1, 0)
+    return int(instants[0]), periods.tolist()
 
 
 def _executed(plan: Mapping[str, Any], *, log: bool = True) -> Any:

@@ -22,7 +22,7 @@ from weir.hosts import ssh
 from weir.hosts.place import Place, Running, here_ns
 from weir.hosts.relay import Relay
 from weir.inventory import Node
-from weir.study.switches._between import GRACE_S, BetweenRig, require_three
+from weir.study.switches._between import GRACE_S, RETRIES, BetweenRig, require_three
 from weir.study.switches._rig import Trial
 
 __all__ = ["OverRig", "over"]
@@ -42,6 +42,7 @@ class OverRig(BetweenRig):
         interfaces: Sequence[str],
         rate_bps: float | None = None,
         overhead_bytes: int = 38,
+        retries: int = RETRIES,
     ) -> None:
         """A rig of ``interfaces`` of connected nodes; the last ones are its outputs.
 
@@ -55,7 +56,10 @@ class OverRig(BetweenRig):
         rest = [word.partition("/")[2] for word in interfaces]
         pairs = zip(self.nodes, rest, strict=True)
         self._set(
-            [Interface.of(word, _run(keepers[node].place), node) for node, word in pairs], rate_bps, overhead_bytes
+            [Interface.of(word, _run(keepers[node].place), node) for node, word in pairs],
+            rate_bps,
+            overhead_bytes,
+            retries,
         )
         for name in dict.fromkeys(self.nodes):
             if not keepers[name].becomes_root:
@@ -151,6 +155,7 @@ def over(
     rate_bps: float | None = None,
     overhead_bytes: int = 38,
     connect: Callable[[Node], Relay] = ssh.connect,
+    retries: int = RETRIES,
 ) -> Iterator[OverRig]:
     """The rig of ``interfaces`` of nodes of the inventory at ``path``, which are this experiment's as long.
 
@@ -176,4 +181,4 @@ def over(
             keepers[name] = Keeper(place, nodes[name].python)
             keepers[name].claim(_LIMIT_S)
             stack.callback(keepers[name].restore)
-        yield OverRig(keepers, interfaces, rate_bps, overhead_bytes)
+        yield OverRig(keepers, interfaces, rate_bps, overhead_bytes, retries)

@@ -13,11 +13,13 @@ from weir.study.switches._rig import Rig, Stream, Trial, gap_ns
 
 __all__ = [
     "DETUNED",
+    "GRADES",
     "LEAST",
     "all_outputs",
     "calibration",
     "contention",
     "four",
+    "graded",
     "pair",
     "rounds",
     "sizes",
@@ -31,6 +33,8 @@ _MS = 1_000_000
 _LARGE, _SMALL = 1500, 500
 LEAST = 64
 """Bytes of the smallest packets."""
+GRADES = (1500, 1237, 1011, 677, 389)
+"""Bytes of the packets of :func:`graded`; no small multiples of them are the same."""
 _BURSTS, _MOST = 16, 6
 """Bursts of :func:`rounds`, and the most packets of a pair of ports in each."""
 
@@ -93,6 +97,26 @@ def all_outputs(rig: Rig, busy_ns: int, idle_ns: int, size: int = _LARGE) -> Tri
         return None
     shares = [(port, out, 1 / rig.outputs) for out in range(rig.outputs) for port in rig.senders(out)]
     return contention(rig, sorted(shares), busy_ns, idle_ns, size)
+
+
+def graded(rig: Rig, outputs: int, busy_ns: int) -> Trial | None:
+    """All inputs to so many outputs, with packets of several sizes, so that queues hold any number of bytes.
+
+    ``None`` if there are too few outputs.
+    """
+    if rig.outputs < outputs:
+        return None
+    made = [
+        Stream(
+            port, out, rig.rate_bps * DETUNED[port % len(DETUNED)] * (1 - 0.003 * place) / outputs / len(GRADES),
+            size, 1000 * port + 137 * place, busy_ns,
+        )
+        for port in rig.senders(0)
+        for out in range(outputs)
+        if port in rig.senders(out)
+        for place, size in enumerate(GRADES)
+    ]  # fmt: skip
+    return Trial(tuple(made), 2 * busy_ns)
 
 
 def rounds(rig: Rig, size: int) -> Trial:

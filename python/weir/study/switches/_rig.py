@@ -7,13 +7,13 @@ its senders got. It does not see into the switch. Everything in this package is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Accuracy", "Instants", "Observation", "Rig", "Stream", "Trial", "gap_ns"]
+__all__ = ["Accuracy", "Instants", "Observation", "Rig", "Stream", "Trial", "as_sent", "gap_ns", "instants_of"]
 
 Instants = npt.NDArray[np.int64]
 """Nanoseconds since the start of the trial."""
@@ -30,6 +30,8 @@ class Stream:
     ip_bytes: int = 1500
     start_ns: int = 0
     stop_ns: int = 0
+    instants: Instants | None = field(default=None, compare=False)
+    """When each packet is sent, instead of at the rate; only a model can do that."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,19 @@ class Observation:
     """PAUSE frames: instant, input, whether the sender had to stop."""
 
 
+def as_sent(seen: Observation) -> Trial:
+    """The trial with the instants at which its packets were sent, for a model that gets the same ones."""
+    sent = [times[~lost] for times, lost in zip(seen.sent, seen.refused, strict=True)]
+    streams = [replace(stream, instants=times) for stream, times in zip(seen.trial.streams, sent, strict=True)]
+    return replace(seen.trial, streams=tuple(streams))
+
+
+def instants_of(stream: Stream) -> Instants:
+    """The instants of a stream that has some."""
+    assert stream.instants is not None
+    return stream.instants
+
+
 @dataclass(frozen=True)
 class Accuracy:
     """How exactly a real sender kept to a rate."""
@@ -65,6 +80,10 @@ class Accuracy:
     late_median_ns: float
     """How late packets were sent."""
     late_p99_ns: float
+    behind_ns: float = 0.0
+    """How much later than asked it began, or by how much its packets took longer in all: the larger one."""
+    allowed_ns: float = float("inf")
+    """How much that may be."""
 
 
 class Rig(Protocol):

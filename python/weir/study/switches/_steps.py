@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from weir._duration import estimate_text
+from weir.study.switches._extent import Extent
 from weir.study.switches._programme import all_outputs, calibration, slowness, two_outputs
 from weir.study.switches._rig import Rig
 
@@ -14,8 +15,8 @@ __all__ = ["Phase", "Steps", "phases"]
 
 _FIT_NS = 60_000_000
 """How long the inputs send in a trial of the fit, at 1 Gb/s, before the size of the memory is known."""
-_TCP, _TCP_S = 4, 4.0
-"""Pairs of TCP flows and their length, as in ``assets/tcp.yaml``."""
+_TCP = 4
+"""Pairs of TCP flows, as in ``assets/tcp.yaml``."""
 _KNOWN_S = 5.0
 """Time by the clock from which on a pace is known; before, imports count for much."""
 
@@ -100,7 +101,7 @@ class Steps:
 
 def phases(
     rig: Rig,
-    points: int,
+    extent: Extent,
     *,
     simulated: bool,
     with_tcp: bool,
@@ -113,7 +114,7 @@ def phases(
 
     Args:
         rig: The switch and its testers.
-        points: Rates of either input for the isolines.
+        extent: What is measured beside the fit.
         simulated: Whether the switch is a model.
         with_tcp: Whether TCP flows pass both.
         pairs: Pairs of rates.
@@ -125,8 +126,9 @@ def phases(
     more = sum(made(rig, 1, 1) is not None for made in (two_outputs, all_outputs))
     fit = [unit_s * 2 / 3] * len(calibration(rig)) + [2 * unit_s] + [3 * unit_s] * (4 + more)
     window_s = 2 * unit_s if window_ns is None else window_ns / 1e9
-    lines = [points * 2.5 * window_s] * points
-    shown = [2.5 * window_s] * pairs + [window_s] * bursts + lines
-    tcp = [_TCP_S] * (_TCP if with_tcp else 0)
+    lines = [extent.points * 2.5 * window_s] * extent.points
+    pair_s = 1.5 * window_s + max(window_s, extent.pairs_ns / 1e9)
+    shown = [pair_s] * pairs + [window_s] * bursts + lines
+    tcp = [extent.tcp_ns / 1e9] * (_TCP * len(extent.tcp_rtts_ns) if with_tcp else 0)
     made = [(fit, simulated), (shown, simulated), (shown + lines * again, True), (tcp, simulated), (tcp, True)]
     return [Phase(tuple(step_s), how) for step_s, how in made]

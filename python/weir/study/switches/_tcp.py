@@ -40,14 +40,39 @@ from weir.study.switches._between import BetweenRig
 from weir.study.switches._model import ModelRig
 from weir.study.switches._over import OverRig
 
-__all__ = ["Tcp", "tcp_between", "tcp_of"]
+__all__ = ["Course", "Tcp", "tcp_between", "tcp_of"]
 
 _SCENARIO = Path(__file__).with_name("assets") / "tcp.yaml"
 _AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 _COLUMNS = ("flow", "delivered_bytes", "retransmitted_packets", "timeouts")
+_SENDERS = {"h0": 0, "h1": 1}
+"""Hosts of the scenario that send, with their interfaces."""
+_DELAYED = 1_000_000
+"""Packets on their way back at a time, at most: more than a window has."""
 _AHEAD_S = 0.4
 _GRACE_S = 20.0
 Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Course:
+    """When two TCP flows send, and how far they go."""
+
+    until_ns: int = 4_000_000_000
+    second_ns: int = 200_000_000
+    """When the second one begins."""
+    rtt_ns: int = 0
+    """Round-trip time without the queues."""
+
+    @property
+    def overrides(self) -> dict[str, str]:
+        """In the scenario."""
+        until = {f"workload.{name}.until": f"{self.until_ns}ns" for name in ("first", "second")}
+        far = {"topology.star.rtt": f"{self.rtt_ns}ns"} if self.rtt_ns else {}
+        return until | far | {"workload.second.start": f"{self.second_ns}ns"}
+
+
+_USUAL = Course()
 
 
 @dataclass(frozen=True)
@@ -59,30 +84,49 @@ class Tcp:
     goodput_mbps: tuple[float, float]
     retransmissions_ps: tuple[float, float]
     timeouts: tuple[int, int]
+    rtt_ns: int = 0
 
     @property
     def name(self) -> str:
-        """Control and SACK, in words."""
-        return f"{self.control} {'with' if self.sack else 'without'} SACK"
+        """Control, SACK and round-trip time, in words."""
+        far = f" at {self.rtt_ns / 1e6:g} ms" if self.rtt_ns else ""
+        return f"{self.control} {'with' if self.sack else 'without'} SACK{far}"
+
+    @property
+    def faster_first(self) -> Tcp:
+        """The same with the faster flow first: which of the two that is, is chance."""
+        if self.goodput_mbps[0] >= self.goodput_mbps[1]:
+            return self
+        return replace(
+            self, goodput_mbps=self.goodput_mbps[::-1], retransmissions_ps=self.retransmissions_ps[::-1],
+            timeouts=self.timeouts[::-1],
+        )  # fmt: skip
 
 
 def tcp_of(
-    rig: ModelRig, tell: Tell, stack: str = "linux-2.6", controls: Sequence[str] | None = None
+    rig: ModelRig,
+    tell: Tell,
+    course: Course = _USUAL,
+    stack: str = "linux-2.6",
+    controls: Sequence[str] | None = None,
 ) -> tuple[Tcp, ...]:
     """The flows through a model, with hosts of ``stack``, and with ``controls`` instead of the scenario's."""
     wanted = {"topology.star.switch": rig.yaml, "seed": str(rig.seed), "transport.stack": stack}
     if controls is not None:
         wanted["sweep.transport.cc"] = json.dumps(list(controls))
-    return tuple(_simulated(cell, plan) for cell, plan in _cells(wanted | _ports(rig), tell))
+    return tuple(_simulated(cell, plan) for cell, plan in _cells(course, wanted | _ports(rig), tell))
 
 
-def tcp_between(rig: BetweenRig, tell: Tell, overrides: Mapping[str, str] | None = None) -> tuple[Tcp, ...]:
+def tcp_between(
+    rig: BetweenRig, tell: Tell, overrides: Mapping[str, str] | None = None, course: Course = _USUAL
+) -> tuple[Tcp, ...]:
     """The flows through a real switch, from the first two interfaces to the last one.
 
     Args:
         rig: The switch.
         tell: Gets the next step.
         overrides: Other values of the scenario.
+        course: When they send. netem gives the receiver's host the round-trip time.
 
     Raises:
         UnavailableError: this host cannot have such hosts.
@@ -90,11 +134,14 @@ def tcp_between(rig: BetweenRig, tell: Tell, overrides: Mapping[str, str] | None
     """
     wanted = {"transport.stack": "linux"} | _ports(rig)
     if isinstance(rig, OverRig):
-        cells = _cells(wanted | {"sweep.transport.cc": json.dumps(_kernels_own(rig))} | dict(overrides or {}), tell)
-        return tuple(_real(cell, plan, functools.partial(_on_nodes, rig)) for cell, plan in cells)
+        wanted |= {"sweep.transport.cc": json.dumps(_kernels_own(rig))}
+        cells = _cells(course, wanted | dict(overrides or {}), tell)
+        return tuple(_real(cell, plan, functools.partial(_on_nodes, rig, course.rtt_ns)) for cell, plan in cells)
     require("TCP through a switch", ("ip", "sysctl", "nsenter", "ethtool"), ("weir-agent",), tun=False)
-    cells = _cells(wanted | dict(overrides or {}), tell)
-    return tuple(_real(cell, plan, functools.partial(_here, rig)) for cell, plan in cells)
+    if course.rtt_ns:
+        require("TCP at a distance", ("tc",), (), tun=False)
+    cells = _cells(course, wanted | dict(overrides or {}), tell)
+    return tuple(_real(cell, plan, functools.partial(_here, rig, course.rtt_ns)) for cell, plan in cells)
 
 
 def _kernels_own(rig: OverRig) -> list[str]:
@@ -112,11 +159,11 @@ def _ports(rig: ModelRig | BetweenRig) -> dict[str, str]:
     }
 
 
-def _cells(overrides: Mapping[str, str], tell: Tell) -> Iterator[tuple[Tcp, dict[str, Any]]]:
+def _cells(course: Course, overrides: Mapping[str, str], tell: Tell) -> Iterator[tuple[Tcp, dict[str, Any]]]:
     """Cells of the scenario: flows without results, and the plan."""
-    for cell in load(_SCENARIO, overrides=dict(overrides)).cells():
+    for cell in load(_SCENARIO, overrides=course.overrides | dict(overrides)).cells():
         control, sack = (str(cell.factors[name]) for name in ("cc", "sack"))
-        flows = Tcp(control.removeprefix(FOREIGN), sack == "true", (0, 0), (0, 0), (0, 0))
+        flows = Tcp(control.removeprefix(FOREIGN), sack == "true", (0, 0), (0, 0), (0, 0), course.rtt_ns)
         tell(f"two flows of {flows.name}")
         yield flows, cell.plan()
 
@@ -172,17 +219,17 @@ Made = Callable[[Plan, contextlib.ExitStack], _Hosts]
 """Makes the hosts of a plan until the stack is left."""
 
 
-def _here(rig: BetweenRig, plan: Plan, stack: contextlib.ExitStack) -> _Hosts:
+def _here(rig: BetweenRig, rtt_ns: int, plan: Plan, stack: contextlib.ExitStack) -> _Hosts:
     """Hosts behind interfaces of this host."""
     tag = _owner.new()
-    network = stack.enter_context(Network(_behind(plan, str(tag), rig), tag))
+    network = stack.enter_context(Network(_behind(plan, str(tag), rig, rtt_ns), tag))
     names = stack.enter_context(kernel_names(plan, environment(tag)))
     here = stack.enter_context(Local(environment=environment(tag), take=network.take, priority=PRIORITY))
     nodes = frozenset(one.node for one in network.wiring.hosts)
     return _Hosts(network.wiring, names, [_Ends(here, (str(find("weir-agent")),), nodes)], network.watch)
 
 
-def _on_nodes(rig: OverRig, plan: Plan, stack: contextlib.ExitStack) -> _Hosts:
+def _on_nodes(rig: OverRig, rtt_ns: int, plan: Plan, stack: contextlib.ExitStack) -> _Hosts:
     """Hosts behind interfaces of nodes. Each node's journal has its hosts, and removes them when it is restored."""
     tag = _owner.new()
     wiring = wire(plan, str(tag), alone=True)
@@ -192,6 +239,7 @@ def _on_nodes(rig: OverRig, plan: Plan, stack: contextlib.ExitStack) -> _Hosts:
         keeper.apply([host(one.namespace, interface.name, one.device, interface.netns)])
         stack.callback(keeper.place.run, (*keeper.prefix, "ip", "netns", "del", one.namespace))
         own = [command for command in wiring.up if _is_of(command, one) and not _makes(command)]
+        own += _delay(one, rtt_ns)
         for command in own:
             keeper.place.require((*keeper.prefix, *command))
     ends = [
@@ -208,7 +256,7 @@ def _on_nodes(rig: OverRig, plan: Plan, stack: contextlib.ExitStack) -> _Hosts:
 
 def _port(rig: BetweenRig, name: str) -> int:
     """The interface of a host of the scenario."""
-    return {"h0": 0, "h1": 1}.get(name, len(rig.interfaces) - 1)
+    return _SENDERS.get(name, len(rig.interfaces) - 1)
 
 
 def _is_of(command: Command, one: Host) -> bool:
@@ -256,7 +304,7 @@ def _started(
     return session.start(f"{name} at {ends.place.name}", ends.place, ends.command, task)
 
 
-def _behind(plan: Plan, tag: str, rig: BetweenRig) -> Wiring:
+def _behind(plan: Plan, tag: str, rig: BetweenRig, rtt_ns: int) -> Wiring:
     """Hosts whose devices are on interfaces instead of an emulator's; they send packets one by one."""
     wiring = wire(plan, tag, alone=True)
     devices = {
@@ -266,7 +314,16 @@ def _behind(plan: Plan, tag: str, rig: BetweenRig) -> Wiring:
     without = [one for one in {one.word: one for one in rig.interfaces}.values() if _leaves_checksums_out(one)]
     off = tuple(_checksums(one, "off") for one in without)
     on = tuple(_checksums(one, "on") for one in without)
-    return replace(wiring, up=(*up, *off), down=(*wiring.down, *on))
+    delays = [command for one in wiring.hosts for command in _delay(one, rtt_ns)]
+    return replace(wiring, up=(*up, *off, *delays), down=(*wiring.down, *on))
+
+
+def _delay(one: Host, rtt_ns: int) -> list[Command]:
+    """Delays what the receiver's host sends: acknowledgements take the round-trip time, the data pass the switch."""
+    if not rtt_ns or one.name in _SENDERS:
+        return []
+    netem = ("root", "netem", "delay", f"{rtt_ns // 1000}us", "limit", str(_DELAYED))
+    return [("tc", "-n", one.namespace, "qdisc", "add", "dev", one.device, *netem)]
 
 
 def _checksums(interface: Interface, state: Literal["on", "off"]) -> Command:

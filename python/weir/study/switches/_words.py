@@ -89,10 +89,13 @@ def lines(found: Characterised) -> list[tuple[str, str]]:
         low, high = size_text(fitted.pause.low), size_text(fitted.pause.high)
         said.append(("PAUSE", f"stops a sender at {high} of it in the switch, until {low}"))
     said += [("note", note) for note in fitted.notes]
-    error = f"isolines of the fitted model are off by {found.isoline_error:.2%} at the median, where the port is full"
+    packets = ", which gets the packets as they were sent," if found.measured.isolines.trials else ""
+    off = f"off by {found.isoline_error:.2%} at the median, where the port is full"
+    error = f"isolines of the fitted model{packets} are {off}"
     if found.chance is not None:
         error += f"; those of two fitted models with other random numbers differ by {found.chance:.2%}"
-    return [*said, ("fit", error), *_tcp_lines(found)]
+    senders = [("senders", found.senders.text)] if found.senders is not None else []
+    return [*said, ("fit", error), *senders, *_tcp_lines(found)]
 
 
 def _bursts(fitted: Fitted) -> str:
@@ -111,13 +114,14 @@ def _bursts(fitted: Fitted) -> str:
 
 
 def _tcp_lines(found: Characterised) -> list[tuple[str, str]]:
-    """Goodputs through the switch and its model, or why there are none."""
-    if found.no_tcp:
-        return [("TCP", f"left out: {found.no_tcp}")]
+    """Goodputs through the switch and its model, and why some or all are missing."""
     pairs = zip(found.measured.tcp, found.model.tcp, strict=True)
-    return [("TCP", f"{one.name}: {_goodputs(one)}; the fitted model {_goodputs(model)}") for one, model in pairs]
+    said = [("TCP", f"{one.name}: {_goodputs(one)}; the fitted model {_goodputs(model)}") for one, model in pairs]
+    if said:
+        said.append(("TCP", "the faster flow is first: which of the two that is, is chance, so only the pairs compare"))
+    return [*said, ("TCP", f"left out: {found.no_tcp}")] if found.no_tcp else said
 
 
 def _goodputs(flows: Tcp) -> str:
-    first, second = flows.goodput_mbps
-    return f"{first:.4g} + {second:.4g} Mb/s"
+    faster, slower = flows.faster_first.goodput_mbps
+    return f"{faster:.4g} and {slower:.4g} Mb/s"

@@ -12,6 +12,7 @@ from weir.report.bundle import frame_of, write_page
 from weir.study import today
 from weir.study.switches._characterise import Characterised
 from weir.study.switches._pictures import bursts, isolines_of, sequence
+from weir.study.switches._units import time_text
 from weir.study.switches._words import class_sentence, lines
 from weir.study.switches._yaml import yaml_text
 
@@ -43,9 +44,15 @@ def _render(found: Characterised) -> str:
         sequence=Markup(sequence(found)),
         bursts=Markup(bursts(found)),
         rates=list(zip(found.measured.rates, found.model.rates, strict=True)),
-        tcp=list(zip(found.measured.tcp, found.model.tcp, strict=True)),
+        tcp=[
+            (one.faster_first, model.faster_first)
+            for one, model in zip(found.measured.tcp, found.model.tcp, strict=True)
+        ],
+        second=time_text(found.extent.second_ns),
+        until=time_text(found.extent.tcp_ns),
         facts=[
             ("Packets counted", f"{found.fitted.packets:,}"),
+            ("Seed", str(found.seed)),
             ("Took", f"{found.wall_s:.0f} s"),
             ("Date", today()),
             ("weir", styles["version"]),
