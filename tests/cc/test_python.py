@@ -209,6 +209,16 @@ def test_an_endless_loop_is_ended(here: Path, weir: Weir) -> None:
     assert "report of ./mine.py does not return: a loop without an end?" in ran.out + ran.err
 
 
+def test_a_call_that_sleeps_is_ended(here: Path, weir: Weir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir.cc._watch.CALL_WALL_S", 2.0)
+    write(here, "\n        if report.srtt_s != 0.02 and not report.first: __import__('time').sleep(3600)")
+    scenario(here)
+    ran = weir("run", "s.yaml", "--method", "sim", "--no-report")
+    assert ran.code == 1
+    said = "report of ./mine.py does not return: it has taken 2 s, but less than 2 s of processor time"
+    assert said in " ".join((ran.out + ran.err).split())
+
+
 def test_options_are_those_of_the_class(here: Path, weir: Weir) -> None:
     (here / "mine.py").write_text(CONSTANT)
     scenario(here, "{name: ./mine.py, window: 2000}")

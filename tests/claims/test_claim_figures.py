@@ -208,10 +208,30 @@ def test_a_congestion_control_has_the_same_look_whatever_others_a_figure_has() -
 
 
 def test_an_isoline_is_numbered_once_for_each_level() -> None:
-    rows = [(level, f"{level}/{line}", order) for level in (0.5, 0.99) for line in (0, 1) for order in range(4 + line)]
-    lines = pl.DataFrame(rows, schema=["level", "line", "order"], orient="row")
+    rows = [
+        (level, f"{level}/{line}", order, 100.0 * order, 50.0 * order)
+        for level in (0.5, 0.99)
+        for line in (0, 1)
+        for order in range(4 + line)
+    ]
+    lines = pl.DataFrame(rows, schema=["level", "line", "order", "x", "y"], orient="row")
     found = _numbered(lines).drop_nulls("number")
     assert found.select("line", "number").rows() == [("0.5/1", "0.5"), ("0.99/1", "0.99")]
+    corner = lines.with_columns(pl.when(pl.col("level") == 0.5).then(pl.col("x", "y") / 10).otherwise(pl.col("x", "y")))
+    assert _numbered(corner).drop_nulls("number")["number"].to_list() == ["0.99"], "a number covers a short line"
+
+
+def test_flows_have_a_legend_if_they_are_few(state: State) -> None:
+    figure = _figure("flows", panels="slope")
+
+    def of(count: int) -> str:
+        curves = {f"flow{n}[0]": [1.0, 2.0] for n in range(count)}
+        held = {name: replace(one, drawn={"flows": {"end_s": 2, "curves": curves}}) for name, one in state.held.items()}
+        return draw(figure, _papers(figure), replace(state, held=held)).svg()
+
+    assert ">flow0<" in of(2)
+    assert ">flow1<" in of(2)
+    assert "flow0<" not in of(12)
 
 
 def test_a_figure_has_the_values_of_other_scenarios_beside_its_own(state: State) -> None:

@@ -123,6 +123,12 @@ def test_the_parts_of_a_check_are_its_comparisons_with_each_end_alone() -> None:
         "goodput.mean >= 5Mbps below 10Mbps",
         "goodput.mean <= 5Mbps above 10Mbps",
     ]
+    node = parse_check("share(jain between 0.9 and 1 or loss <= 1% over repeat) >= 0.5")
+    assert [part.text for part in parts_of(node)] == [
+        "share(jain >= 0.9 over repeat) >= 0.5",
+        "share(jain <= 1 over repeat) >= 0.5",
+        "share(loss <= 1% over repeat) >= 0.5",
+    ]
 
 
 TRANSFERS = """

@@ -6,6 +6,7 @@ import itertools
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 from lab_support import plan
 
 from shared import ROOT, Memory, execute
+from weir import engine, study
 from weir.cli.cc import command
 from weir.compare import trace_distance
 from weir.lab import Kernel
@@ -132,6 +134,32 @@ def test_a_comparison_is_executed_continued_and_written(kernel: Kernel, tmp_path
 
     again = controls.execute(Grid(scenario), ["scalable"], tmp_path / "runs")
     assert again.rows == found.rows
+
+
+def test_cells_that_failed_are_named_and_the_others_compared(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small.yaml").write_text(_SMALL, encoding="utf-8")
+    executed = study.execute
+
+    def execute(task: study.Task, how: study.How) -> study.Done:
+        done = executed(task, how)
+        if task.side.name != "sim":
+            return done
+        lost = next(cell.id for cell in task.cells.cells() if cell.factors["cc"] == "reno")
+        engine.discard(task.folder, [lost])
+        return replace(done, failures=("cc reno: it died",))
+
+    monkeypatch.setattr("weir.study.execute", execute)
+    arguments = ["compare", "reno", "scalable", "--scenario", str(tmp_path / "small.yaml"), "-o", str(tmp_path / "out")]
+    result = CliRunner().invoke(command, [*arguments, "-q"])
+    assert result.exit_code == 1
+    assert "failed: sim: cc reno: it died" in result.output
+    found = json.loads(CliRunner().invoke(command, [*arguments, "-q", "--json"]).stdout)
+    there = {(row["test"], row["cc"]) for row in found["rows"]}
+    assert ("sim", "scalable") in there
+    assert ("lab", "reno") in there
+    assert ("sim", "reno") not in there
 
 
 # Tests without a lab -------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from weir.metrics.expect.verdict import Measurement
 from weir.metrics.measure import Scalar
 from weir.metrics.reference import parse_reference
 from weir.metrics.results import Floats
-from weir.metrics.statistics import jackknife, quantile_interval, summarise
+from weir.metrics.statistics import jackknife, proportion_interval, quantile_interval, summarise
 from weir.run import Cell, Run
 
 CASES = 2000
@@ -78,6 +78,22 @@ def test_the_interval_of_a_median_is_that_of_the_tables() -> None:
     assert quantile_interval(np.arange(1.0, 6.0), 0.5) == (-math.inf, math.inf)
     with pytest.raises(ValueError, match="between 0 and 1"):
         quantile_interval(np.arange(5.0), 1.0)
+
+
+@pytest.mark.parametrize(("of", "part"), [(5, 0.5), (20, 0.25), (20, 0.9)])
+def test_the_interval_of_a_share_covers_it(of: int, part: float) -> None:
+    counts = np.random.default_rng(7).binomial(of, part, CASES)
+    assert covered([proportion_interval(int(count), of) for count in counts], part) >= 0.935
+
+
+def test_the_interval_of_a_share_is_that_of_the_tables() -> None:
+    """Clopper and Pearson's intervals at 95 %: 5 of 20 and 0 of 10."""
+    assert proportion_interval(5, 20) == pytest.approx((0.0866, 0.4910), abs=1e-4)
+    assert proportion_interval(0, 10) == pytest.approx((0.0, 0.3085), abs=1e-4)
+    assert proportion_interval(10, 10) == pytest.approx((0.6915, 1.0), abs=1e-4)
+    for count, of in ((3, 2), (-1, 2), (0, 0)):
+        with pytest.raises(ValueError, match="expected a part"):
+            proportion_interval(count, of)
 
 
 class Simulated:
@@ -159,6 +175,15 @@ def test_equivalence_is_shown_only_within_the_tolerance() -> None:
 def test_a_ratio_of_equal_variants_is_undecided() -> None:
     found = outcomes("goodput.mean{cc: v0} / goodput.mean{cc: v1} > 1", [50.0, 50.0], 5)
     assert found["undecided"] >= 0.92
+
+
+def test_a_true_median_and_a_true_share_are_rarely_refuted() -> None:
+    """Discrete intervals: at the edge each side errs in at most 2.5 % of cases."""
+    for check in ("median(goodput.mean over repeat) >= 50Mbps", "share(goodput.mean >= 50Mbps over repeat) >= 50%"):
+        found = outcomes(check, [50.0], 12, cases=1000)
+        assert found["holds"] <= 0.035
+        assert found["fails"] <= 0.035
+        assert outcomes(check, [53.0], 12, cases=300)["holds"] >= 0.95
 
 
 def test_one_event_proves_that_there_are_events() -> None:

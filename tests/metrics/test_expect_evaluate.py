@@ -420,6 +420,78 @@ def test_a_word_that_is_the_one_wanted_is_told_once(run: Run) -> None:
     assert str(other) == "rtt = 100ms: reno against htcp; the same in all 3 repeats"
 
 
+TWO_KINDS = [1.0] * 6 + [10.0] * 10 + [100.0] * 4
+"""Mean goodputs of twenty repeats in Mb/s, which are of three sizes."""
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A flow with ``TWO_KINDS``, and one with twice as much, with two congestion controls."""
+    cells = [
+        CellSpec([FlowSpec([mbps] * 10), FlowSpec([2 * mbps] * 10, index=1)], factors={"cc": cc}, repeat=k)
+        for cc in ("reno", "bic")
+        for k, mbps in enumerate(TWO_KINDS)
+    ]
+    return open_run(write_run(tmp_path_factory.mktemp("trials") / "run", cells))
+
+
+@pytest.mark.parametrize(
+    ("check", "outcome", "value", "ends"),
+    [
+        # The 6th and the 15th of twenty values: Le Boudec, table of n = 20.
+        ("median(goodput.mean over repeat) < 100Mbps", "holds", 15e6, (1.5e6, 15e6)),
+        ("median(goodput.mean over repeat) >= 12Mbps", "undecided", 15e6, (1.5e6, 15e6)),
+        ("median(goodput.mean over repeat) > 100Mbps", "fails", 15e6, (1.5e6, 15e6)),
+        ("median(max(goodput.mean over flow) over repeat) within 1Mbps of 10Mbps", "undecided", 20e6, (2e6, 20e6)),
+        # Clopper and Pearson: 4 of 20 are 5.7 to 43.7 %, 14 of 20 are 45.7 to 88.1 %, 10 of 20 are 27.2 to 72.8 %.
+        ("share(goodput.mean > 100Mbps over repeat) < 0.5", "holds", 0.2, (0.0573, 0.4366)),
+        ("share(goodput.mean > 10Mbps over repeat) >= 0.5", "undecided", 0.7, (0.4572, 0.8811)),
+        ("share(goodput.mean > 10Mbps and goodput.mean < 100Mbps over repeat) within 0.3 of 0.5", "holds", 0.5,
+         (0.272, 0.728)),
+        ("share(goodput.mean > 10Mbps and not goodput.mean > 100Mbps over repeat) > 80%", "fails", 0.5, (0.272, 0.728)),
+        ("share(goodput.mean{cc: bic} > goodput.mean{cc: reno} over repeat) <= 0.1", "undecided", 0.0, (0.0, 0.1684)),
+        ("share(goodput.mean < 1Gbps over repeat) between 0.8 and 1", "holds", 1.0, (0.8316, 1.0)),
+    ],
+)  # fmt: skip
+def test_repeats_are_trials_of_a_median_and_a_share(
+    trials: Run, check: str, outcome: str, value: float, ends: tuple[float, float]
+) -> None:
+    found = judge(trials, check)
+    assert found.outcome == outcome, found.explanation
+    m = found.measured[0]
+    assert m.value == pytest.approx(value)
+    assert (m.low, m.high) == pytest.approx(ends, rel=1e-2)
+    assert m.repeats == 20
+
+
+def test_the_margin_of_a_share_is_that_of_its_interval(trials: Run) -> None:
+    m = judge(trials, "0.5 <= share(goodput.mean > 10Mbps over repeat)").measured[0]
+    assert (m.margin, m.margin_low, m.margin_high) == pytest.approx((0.2, -0.0428, 0.3811), abs=1e-3)
+    assert "-4.2" in str(m)
+
+
+def test_few_repeats_have_no_interval_of_the_median(run: Run, single: Run) -> None:
+    found = judge(run, "median(goodput.mean over repeat) >= 1Mbps")
+    assert found.outcome == "undecided"
+    assert "3 repeats do not bound a median at 95 %" in found.explanation
+    assert judge(single, "median(goodput.mean over repeat) >= 90Mbps").outcome == "holds"
+    assert judge(single, "share(goodput.mean >= 90Mbps over repeat) >= 1").outcome == "holds"
+    assert judge(single, "share(goodput.mean >= 110Mbps over repeat) >= 1", cc="reno").outcome == "fails"
+
+
+def test_equal_repeats_decide_a_median_whatever_their_number(tmp_path: Path) -> None:
+    cells = [CellSpec([FlowSpec([5.0] * 10)], repeat=k) for k in range(2)]
+    same = open_run(write_run(tmp_path / "r", cells))
+    assert judge(same, "median(goodput.mean over repeat) >= 4Mbps").outcome == "holds"
+    assert judge(same, "median(goodput.mean over repeat) >= 6Mbps").outcome == "fails"
+
+
+def test_a_share_of_what_a_repeat_leaves_open_is_open(trials: Run) -> None:
+    found = judge(trials, "share(goodput.mean / (jain - jain) > 1bps over repeat) > 0")
+    assert found.outcome == "undecided"
+    assert "division by zero" in found.explanation
+
+
 def test_missing_repeats_and_an_unfinished_run_are_said(tmp_path: Path) -> None:
     cells = [
         CellSpec([FlowSpec([mbps] * 10)], factors={"cc": cc}, repeat=k)

@@ -35,6 +35,10 @@ from weir.metrics.expect.syntax import Binary, Call, Compare, Logic, Metric, Num
         "max(goodput.mean, goodput.mean{cc: reno}) >= 1Mbps",
         "goodput.mean.min > 0",
         "goodput.p99@five > 0",
+        "median(goodput.mean over repeat) >= 1Mbps",
+        "share(goodput.mean > 1Mbps and not jain < 0.5 over repeat) >= 50%",
+        "0.5 < share(max(goodput.mean over flow) between 1Mbps and 2Mbps over repeat)",
+        "for each cc: median(goodput.mean - goodput.mean{cc: reno} over repeat) > 0",
     ],
 )
 def test_checks_of_every_form_are_read(text: str) -> None:
@@ -140,6 +144,17 @@ def test_min_with_over_is_a_function_of_a_sweep() -> None:
         ("jain > 1) and jain", 9, r"found '\)'"),
         ("jain and jain > 0", 1, "'jain' is not true or false"),
         ("jain > (jain > 0)", 9, "is a comparison"),
+        ("mean(jain over repeat) > 0", 1, "'mean' does not go over repeats"),
+        ("median(jain over repeat, cc) > 0", 1, "repeats are taken alone"),
+        ("share(jain over repeat) > 0", 7, "'jain' is not true or false"),
+        ("share(jain > 0) > 0", 15, "expected 'over'"),
+        ("share(jain > 0 over cc) > 0", 1, "a share is one of repeats"),
+        ("share(goodput.mean > 1s over repeat) > 0", 22, "in bit/s but '1s' is in seconds"),
+        ("share(median(jain over repeat) > 0 over repeat) > 0", 7, "within another function over repeats"),
+        ("share(argmin(jain over cc) == 'a' over repeat) > 0", 31, "'a'\" in a function over repeats"),
+        ("jain > 0 and 2 * median(jain over repeat) > 1", 18, "does more with 'median"),
+        ("median(jain over repeat) > jain", 1, "alone, on one side of a comparison with a number"),
+        ("median(jain over repeat) within 5% of median(jain{cc: a} over repeat)", 1, "does more with"),
     ],
 )
 def test_errors_say_where_and_what_was_expected(text: str, column: int, message: str) -> None:

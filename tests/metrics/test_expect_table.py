@@ -105,6 +105,15 @@ def test_functions_over_factors(run: Run) -> None:
     assert (found.value, found.factors) == (80e6, {})
 
 
+def test_functions_over_repeats_have_their_own_intervals(run: Run) -> None:
+    (found,) = tabulate(run, "share(goodput.mean@late >= 80Mbps over repeat)", where={"cc": "cubic", "rtt": "20ms"})
+    assert (found.value, found.unit, found.percent, found.repeats) == (1.0, "1", True, 3)
+    assert (found.low, found.high) == pytest.approx((0.2924, 1.0), abs=1e-4)  # 0.025 ** (1 / 3)
+    (twice,) = tabulate(run, "2 * share(goodput.mean@late >= 80Mbps over repeat)", where={"cc": "cubic", "rtt": "20ms"})
+    assert twice.value == 2.0
+    assert math.isnan(twice.low), "no interval of another function of a share is known"
+
+
 def test_groups_and_flows(run: Run) -> None:
     found = tabulate(run, "goodput.mean@late(elephants[0]) / goodput.aggregate.mean@late(elephants)")
     assert [value.value for value in found] == [1.0] * 4

@@ -661,8 +661,12 @@ def isolines(run: TheRun) -> list[Told]:
         grid = np.array([[values[one, two] for two in y] for one in x])
         for level in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99):
             for line in contours(x, y, grid, level):
-                half = [(a + b) / 2 for a, b in zip(line[(len(line) - 1) // 2], line[len(line) // 2], strict=True)]
                 points = [Point(*at) for at in line]
+                steps = np.abs(np.diff(np.array(line), axis=0)) / (x[-1] - x[0], y[-1] - y[0])
+                if np.hypot(*steps.T).sum() < 0.15:  # a text would cover the line
+                    told.append(Told(panel, "line", tuple(points), f"{level:g}"))
+                    continue
+                half = [(a + b) / 2 for a, b in zip(line[(len(line) - 1) // 2], line[len(line) // 2], strict=True)]
                 points.insert(len(line) // 2 + len(line) % 2, Point(*half))
                 told.append(Told(panel, "line", tuple(points), f"{level:g}"))
                 told += 2 * [Told(panel, "text", (Point(*half, text=f"{level:g}"),))]

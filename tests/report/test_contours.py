@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
-from weir.report.contours import contours, isolines
+from weir.report.contours import contours, isolines, length
 
 GRID = [float(n) for n in range(6)]
 
@@ -35,6 +36,13 @@ def test_lines_of_a_saddle_do_not_cross() -> None:
 def test_nothing_is_drawn_where_values_are_missing() -> None:
     values = np.array([[0.0, 0.0, 0.0], [1.0, np.nan, 1.0], [1.0, 1.0, 1.0]])
     assert contours(GRID[:3], GRID[:3], values, 0.5) == []
+
+
+def test_the_length_of_a_line_is_a_part_of_the_axes() -> None:
+    x, y = np.meshgrid(GRID, GRID, indexing="ij")
+    found = isolines(GRID, GRID, x, [1.5])
+    assert length(found, 10.0, 2 * (GRID[-1] - GRID[0])) == pytest.approx(0.5), "a vertical line, half of an axis"
+    assert length(isolines(GRID, GRID, x + y, [1.0]), 1.0, 1.0) == pytest.approx(2**0.5)
 
 
 def test_isolines_are_the_contours_of_all_levels_in_their_order() -> None:

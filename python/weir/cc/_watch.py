@@ -19,7 +19,7 @@ __all__ = ["CALL_CPU_S", "CALL_WALL_S", "Watch"]
 
 CALL_CPU_S = 2.0
 """Limit on the processor time of a call: ten million times the usual."""
-CALL_WALL_S = 30.0
+CALL_WALL_S = 10 * CALL_CPU_S
 """Limit on the duration of a call; long, because other programs may keep the machine busy."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _READER_S, _READER_BYTES = 10, 1 << 30
@@ -82,9 +82,12 @@ class Watch:
         if self._look is None or self._look.calls != seen["calls"]:
             self._look = _Look(seen["calls"], cpu_s, now)
             return None
-        if cpu_s - self._look.cpu_s < CALL_CPU_S and now - self._look.at_s < CALL_WALL_S:
-            return None
-        return f"{self._subject(seen)} does not return: a loop without an end?{self._clause(seen)}"
+        if cpu_s - self._look.cpu_s >= CALL_CPU_S:
+            return f"{self._subject(seen)} does not return: a loop without an end?{self._clause(seen)}"
+        if now - self._look.at_s >= CALL_WALL_S:
+            took = f"it has taken {CALL_WALL_S:g} s, but less than {CALL_CPU_S:g} s of processor time"
+            return f"{self._subject(seen)} does not return: {took}. Does it sleep or wait?{self._clause(seen)}"
+        return None
 
     def death(self, code: int) -> str | None:
         """The error of a process that ended with ``code`` in a call; ``None`` if it was in none."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli import _errors
 from weir.cli._common import console, emit_json, error_console, examples, json_option, print_table, verbosity_options
 from weir.cli._scenarios import locate, parse_set
 
@@ -69,6 +70,8 @@ def command(
     weir executes the same plans with `linux:NAME`, with `NAME` as its paper defines it, and with its option `as_linux`;
     the last two also in the simulator. The plans have scripted losses, two flows that share a queue, random losses,
     outages, pauses and marks. Needs the lab (`weir lab status`).
+
+    Exits with 1 if a cell failed; the tables are then about the others.
     """
     from weir import engine
     from weir.study import Grid, How, StudyError
@@ -91,6 +94,8 @@ def command(
     if folder is not None:
         written = controls.document(found, folder, shlex.join(["weir", *sys.argv[1:]]))
         (error_console() if as_json else console()).print(f"document: {written[0]}", style="bold")
+    if found.failures:
+        raise click.exceptions.Exit(_errors.FAILED)
 
 
 def _against(reference: str | None, chosen: tuple[str, ...]) -> str | None:
@@ -122,3 +127,5 @@ def _print(found: Variants, reference: str | None) -> None:
             body = [[*row.factors.values(), *(text.strip("*") for text in fields(row))] for row in rows]
             print_table((*factors, *HEAD), body, right=range(len(factors), len(factors) + len(HEAD)))
             console().print()
+    for failure in found.failures:
+        console().print(f"failed: {failure}", style="red", markup=False, highlight=False)

@@ -96,6 +96,7 @@ def _document(found: Judgement, page: Path) -> dict[str, object]:
                 "rejects": point.rejects,
                 "yours": point.yours,
                 "others": dict(point.others),
+                "differences": {name: [found.low, found.high] for name, found in point.differences.items()},
             }
             for case in found.cases
             for point in case.points

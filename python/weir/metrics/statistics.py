@@ -12,7 +12,7 @@ If all repeats have the same value, up to rounding, the interval is that value. 
 quantity (:mod:`weir.metrics.bounds`).
 
 A quantile of a sample, such as the median error of many cells, has a distribution-free interval between two order
-statistics (:func:`quantile_interval`).
+statistics (:func:`quantile_interval`). A share of repeats has that of a proportion (:func:`proportion_interval`).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ __all__ = [
     "of_bins",
     "over_members",
     "over_time",
+    "proportion_interval",
     "quantile_interval",
     "single_repeats",
     "student_t",
@@ -173,6 +174,24 @@ def quantile_interval(values: Floats, part: float, level: float = 0.95) -> tuple
         float(ordered[low - 1]) if low >= 1 else -math.inf,
         float(ordered[high - 1]) if high <= n else math.inf,
     )
+
+
+def proportion_interval(count: int, of: int, level: float = 0.95) -> tuple[float, float]:
+    """Confidence interval of the probability of an event that came in ``count`` of ``of`` independent trials.
+
+    It is exact (Clopper and Pearson, Biometrika 26, 1934): at least ``level``, whatever the probability.
+
+    Raises:
+        ValueError: ``level`` is not between 0 and 1, or ``count`` is not between 0 and ``of``.
+    """
+    if not 0 < level < 1 or not 0 <= count <= of or of == 0:
+        raise ValueError(f"{count} of {of}, level {level}: expected a part of at least one trial, and 0 < level < 1")
+    from scipy.stats import beta
+
+    tail = (1 - level) / 2
+    low = float(beta.ppf(tail, count, of - count + 1)) if count else 0.0
+    high = float(beta.ppf(1 - tail, count + 1, of - count)) if count < of else 1.0
+    return low, high
 
 
 def over_time(values: Floats, stat: str, weights: Floats | None = None) -> float:

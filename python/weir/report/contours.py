@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["contours", "isolines"]
+__all__ = ["contours", "isolines", "length"]
 
 Point = tuple[float, float]
 Floats = npt.NDArray[np.float64]
@@ -27,6 +27,12 @@ def isolines(x: Sequence[float], y: Sequence[float], values: Floats, levels: Seq
     ]
     schema = {"level": pl.Float64, "line": pl.String, "order": pl.Int64, "x": pl.Float64, "y": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def length(line: pl.DataFrame, width: float, height: float) -> float:
+    """The length of one line of `isolines`, for axes that are ``width`` and ``height`` long, as a part of them."""
+    steps = line.sort("order").select(pl.col("x").diff() / width, pl.col("y").diff() / height).drop_nulls()
+    return float(np.hypot(*steps.to_numpy().T).sum())
 
 
 def contours(x: Sequence[float], y: Sequence[float], values: Floats, level: float) -> list[list[Point]]:

@@ -56,7 +56,8 @@ class _CongestionControlType:
         for entry in node.entries:
             try:
                 if entry.key.text != "name":
-                    options.append((NAME.parse(entry.key, log), self._parse_option(entry.value, log)))
+                    option = NAME.parse(entry.key, log)
+                    options.append((option, self._parse_option(f"`{option}` of `{parsed}`", entry.value, log)))
             except Invalid:
                 failed = True
         if failed:
@@ -65,11 +66,14 @@ class _CongestionControlType:
         quoted = frozenset(e.key.text for e in node.entries if e.key.text != "name" and _is_quoted_number(e.value))
         return CongestionControl(parsed, tuple(sorted(options)), name.mark, marks, quoted)
 
-    def _parse_option(self, node: Node, log: Log) -> int:
+    def _parse_option(self, named: str, node: Node, log: Log) -> int:
         if isinstance(node, Scalar) and _is_quoted_number(node):
             node = Scalar(node.mark, node.text)
         if isinstance(node, Scalar) and node.plain and node.text in ("true", "false"):
             return int(node.text == "true")
+        if not isinstance(node, Scalar) or not node.plain or re.fullmatch("[+-]?[0-9]+", node.text) is None:
+            unit = "; `weir cc list NAME` has its unit" if isinstance(node, Scalar) and node.text[:1].isdigit() else ""
+            raise log.error(node.mark, f"{named} is a whole number, `true` or `false`, not {describe(node)}{unit}")
         return self._option.parse(node, log)
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
@@ -88,10 +92,15 @@ def _is_quoted_number(node: Node) -> bool:
 
 
 def _cc_name(node: Node, log: Log) -> str:
-    lower = node.text.casefold() if isinstance(node, Scalar) else ""
-    if lower and lower != node.text and re.fullmatch(_CC_NAME, lower):  # type: ignore[union-attr]
-        raise log.error(node.mark, f"{describe(node)} is not a congestion control; did you mean `{lower}`?")
+    meant = _without_signs(node.text.casefold()) if isinstance(node, Scalar) else ""
+    if meant and meant != node.text and re.fullmatch(_CC_NAME, meant):  # type: ignore[union-attr]
+        raise log.error(node.mark, f"{describe(node)} is not a congestion control; did you mean `{meant}`?")
     return _CC.parse(node, log)
+
+
+def _without_signs(name: str) -> str:
+    """The name of ``westwood+`` or ``ledbat++`` here."""
+    return name.replace("++", "pp").removesuffix("+")
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from weir.metrics.errors import nearest
 from weir.metrics.expect.dimensions import kind_of
 from weir.metrics.expect.evaluate import evaluate
 from weir.metrics.expect.parser import parse_check, parse_expression
-from weir.metrics.expect.stored import Kept, evaluate_stored, name_of, names_needed, record, tables_needed
-from weir.metrics.expect.syntax import MEMBERS, Call, Compare, Node, OneOf, Quantified, Text, references, walk
+from weir.metrics.expect.stored import Kept, Wanted, evaluate_stored, name_of
+from weir.metrics.expect.syntax import MEMBERS, REPEAT, Call, Compare, Node, OneOf, Quantified, Text, references, walk
 from weir.metrics.expect.table import Value, frame_of, tabulate, tabulate_all
 from weir.metrics.expect.verdict import Expectation, Measurement, Outcome, Verdict, percent
 from weir.metrics.scanner import ExpectError
@@ -41,17 +41,15 @@ __all__ = [
     "Outcome",
     "Value",
     "Verdict",
+    "Wanted",
     "evaluate",
     "evaluate_stored",
     "frame_of",
     "name_of",
-    "names_needed",
     "parse",
     "parse_number",
     "percent",
-    "record",
     "same_value",
-    "tables_needed",
     "tabulate",
     "tabulate_all",
 ]
@@ -160,7 +158,7 @@ def _factors(node: Node) -> list[tuple[str, int]]:
     named: list[tuple[str, int]] = []
     for part in walk(node):
         if isinstance(part, Call):
-            named += [(name, part.column) for name in part.over if name not in MEMBERS]
+            named += [(name, part.column) for name in part.over if name not in (*MEMBERS, REPEAT)]
         if isinstance(part, Quantified):
             named += [(choice.factor, part.column) for choice in part.choices]
     named += [(name, r.column) for r in references(node) for name, _ in r.factors]

@@ -8,8 +8,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weir.metrics.bounds import ANY, SHARE, Bounds
+from weir.metrics.expect.repeats import over_repeats
 from weir.metrics.expect.source import Context, Source
-from weir.metrics.expect.syntax import LABELS, MEMBERS, Binary, Call, Metric, Negative, Node, Number, Text, walk
+from weir.metrics.expect.syntax import (
+    LABELS,
+    MEMBERS,
+    REPEAT,
+    Binary,
+    Call,
+    Metric,
+    Negative,
+    Node,
+    Number,
+    Text,
+    walk,
+)
 from weir.metrics.expect.values import Amount, Bound, MissingError, UndecidedError, aggregate, arithmetic, fit
 from weir.run.quantity import ONE, Dimension, parse_quantity, same_value
 
@@ -26,6 +39,8 @@ class Amounts:
     source: Source
     chosen: Mapping[Call, int] = field(default_factory=dict)
     """Calls that :func:`picks` finds, and the number of the candidate that each returns, whatever the values."""
+    given: Mapping[Call, Amount] = field(default_factory=dict)
+    """Values of calls that are not computed, such as the ends of their intervals."""
 
     def amount(self, node: Node, context: Context) -> Amount:
         """The value of ``node``.
@@ -100,12 +115,16 @@ class Amounts:
         return value
 
     def _call(self, node: Call, context: Context) -> Amount:
+        if node in self.given:
+            return self.given[node]
         if node in self.chosen:
             return self.candidates(node, context)[self.chosen[node]]
         if node.function == "abs":
             return abs(self.amount(node.parts[0], context))
         if not node.over:
             return aggregate(node.function, [self.amount(part, context) for part in node.parts])
+        if REPEAT in node.over:
+            return over_repeats(self, node, context)
         if node.over[0] in MEMBERS:
             assert isinstance(node.parts[0], Metric)
             return self.source.amount(node.parts[0].reference, context, f"{node.function}:{node.over[0]}")

@@ -8,11 +8,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weir.metrics.expect.amounts import Amounts, picks
 from weir.metrics.expect.dimensions import dimension_of, is_percent
 from weir.metrics.expect.labels import is_label, judge_label, rank_interval
+from weir.metrics.expect.repeats import repeat_calls, repeat_interval, sides_of
 from weir.metrics.expect.resample import Resampling
 from weir.metrics.expect.sides import (
     NO_INTERVAL,
@@ -20,13 +21,11 @@ from weir.metrics.expect.sides import (
     Sides,
     compare,
     decide,
-    lies_between,
-    lies_within,
 )
 from weir.metrics.expect.source import Context, Source
 from weir.metrics.expect.syntax import Between, Call, Compare, Metric, Node, Number, Within
 from weir.metrics.expect.values import Amount, UndecidedError, arithmetic
-from weir.metrics.expect.verdict import Measurement
+from weir.metrics.expect.verdict import Measurement, percent
 from weir.run.quantity import ONE, Dimension
 
 __all__ = ["Comparison"]
@@ -65,6 +64,9 @@ class Comparison:
         sides = self._sides(context)
         value_ci, margin_ci = self._intervals(sides, context, repeats)
         decision = decide(sides, margin_ci, certain=self._is_plain(), missing=self.source.missing)
+        few = ""
+        if math.isinf(margin_ci[0]) and math.isinf(margin_ci[1]):
+            margin_ci, few = NO_INTERVAL, f"{len(repeats)} repeats do not bound a median at {percent(self.level)}"
         return Measurement(
             text=self.node.text,
             factors=shown,
@@ -78,7 +80,7 @@ class Comparison:
             margin_high=margin_ci[1],
             repeats=len(repeats),
             dimension=sides.value.dimension,
-            note="; ".join(filter(None, [decision.note, missing])),
+            note="; ".join(filter(None, [decision.note, few, missing])),
             within_chance=decision.within_chance,
             level=self.level,
             fixed=self._is_fixed(),
@@ -90,6 +92,8 @@ class Comparison:
         if len(repeats) < 2 or sides.bound != "exact":
             return NO_INTERVAL, NO_INTERVAL
         try:
+            for call in repeat_calls(self.node):
+                return self._over_repeats(sides, call, context)
             if isinstance(self.node, Compare):
                 for side in (self.node.left, self.node.right):
                     if isinstance(side, Call) and side.function == "rank":
@@ -151,6 +155,16 @@ class Comparison:
         places = range(len(every[0]))
         return [one for one in places if not any(surely_behind(one, other) for other in places if other != one)]
 
+    def _over_repeats(self, sides: Sides, call: Call, context: Context) -> tuple[Range, Range]:
+        """The intervals with a function over repeats, beside which a comparison has constants only."""
+        ends = repeat_interval(self._amounts, call, context, self.level)
+        if math.isinf(ends[0]) or math.isinf(ends[1]):
+            return NO_INTERVAL, (-math.inf, math.inf)
+        whole = self._amounts.amount(call, context)
+        given = (Amounts(self.source, given={call: replace(whole, value=end)}) for end in ends)
+        moved = [[margin.value for margin in self._sides(context, amounts).margins] for amounts in given]
+        return ends, sides.combine([(min(pair), max(pair)) for pair in zip(*moved, strict=True)])
+
     def _of_rank(self, sides: Sides, rank: Call, context: Context, repeats: Sequence[int]) -> tuple[Range, Range]:
         assert isinstance(self.node, Compare)
         ends = rank_interval(self._amounts, rank, context, repeats, self.level)
@@ -164,16 +178,7 @@ class Comparison:
         return (ends if rank is self.node.left else NO_INTERVAL), (min(margins), max(margins))
 
     def _sides(self, context: Context, amounts: Amounts | None = None) -> Sides:
-        node, amount = self.node, (amounts or self._amounts).amount
-        match node:
-            case Compare(operator=operator):
-                return compare(operator, amount(node.left, context), amount(node.right, context))
-            case Within():
-                return lies_within(node, amount(node.left, context), amount(node.right, context))
-            case Between():
-                return lies_between(*(amount(part, context) for part in (node.part, node.low, node.high)))
-            case _:
-                raise AssertionError(f"not a comparison: {node}")
+        return sides_of(amounts or self._amounts, self.node, context)
 
     def _is_fixed(self) -> bool:
         """Whether the threshold is constant, so that the value's interval is equivalent to the margin's."""

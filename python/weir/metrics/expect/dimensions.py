@@ -7,6 +7,7 @@ from typing import Literal
 from weir.metrics.expect.syntax import (
     LABELS,
     MEMBERS,
+    REPEAT,
     Between,
     Binary,
     Call,
@@ -21,6 +22,7 @@ from weir.metrics.expect.syntax import (
     Quantified,
     Text,
     Within,
+    walk,
 )
 from weir.metrics.reference import Reference
 from weir.metrics.registry import UNIT
@@ -83,6 +85,8 @@ def is_percent(node: Node) -> bool:
             return is_percent(left) and isinstance(right, Number)
         case Within(left=left):
             return is_percent(left)
+        case Call(function="share"):
+            return True
         case Call(function=function, parts=parts):
             return function not in ("cov", "r2", "rank", "slope", "spearman", *LABELS) and is_percent(parts[0])
         case _:
@@ -118,15 +122,19 @@ def _type(node: Node) -> Type:
         case Call():
             return _call(node)
         case Compare(left=left, right=right):
-            return _compare(node, left, right)
+            kind = _compare(node, left, right)
+            _constant_beside_repeats(node, (left, right))
+            return kind
         case Within(left=left, tolerance=tolerance, right=right):
             _alike(left, right)
             if not tolerance.percent:
                 _alike(right, tolerance)
+            _constant_beside_repeats(node, (left, right))
             return "truth"
         case Between(part=part, low=low, high=high):
             _alike(part, low)
             _alike(part, high)
+            _constant_beside_repeats(node, (part, low, high))
             return "truth"
         case OneOf(part=part):
             if _type(part) != "text":
@@ -223,7 +231,45 @@ def _call(node: Call) -> Type:
             node.column,
             f"{function}({parts[0].text} over FACTOR)",
         )
+    if REPEAT in node.over:
+        return _over_repeats(node, parts[0])
+    if function == "share":
+        raise ExpectError(f"{node.text!r}: a share is one of repeats", node.column, "share(comparison over repeat)")
     return _aggregate(node, parts[0])
+
+
+def _over_repeats(node: Call, part: Node) -> Type:
+    """A median or a share over repeats: each repeat is a trial, so that nothing else ranges over them."""
+    usage = "median(number over repeat), or share(comparison over repeat)"
+    if node.function not in ("median", "share"):
+        raise ExpectError(f"{node.function!r} does not go over repeats; values are means over them", node.column, usage)
+    if len(node.over) > 1 or len(node.parts) > 1:
+        raise ExpectError(f"{node.text!r}: repeats are taken alone", node.column, usage)
+    for inner in walk(part):
+        if isinstance(inner, Call) and REPEAT in inner.over:
+            raise ExpectError(f"{inner.text!r} stands within another function over repeats", inner.column, usage)
+        if isinstance(inner, Quantified | OneOf | Text):
+            raise ExpectError(
+                f"{inner.text!r} in a function over repeats", inner.column, "numbers and their comparisons"
+            )
+    if node.function == "median":
+        return _number(part)
+    _truth(part)
+    return ONE
+
+
+def _constant_beside_repeats(node: Node, sides: tuple[Node, ...]) -> None:
+    """Verifies that a function over repeats stands alone, beside numbers: its interval is that of no other function."""
+    found = [part for side in sides for part in walk(side) if isinstance(part, Call) and REPEAT in part.over]
+    if not found:
+        return
+    others = [part for side in sides if side is not found[0] for part in walk(side)]
+    if len(found) > 1 or found[0] not in sides or any(isinstance(part, Metric) for part in others):
+        raise ExpectError(
+            f"{node.text!r} does more with {found[0].text!r} than to compare it with a number",
+            found[0].column,
+            f"{found[0].text} alone, on one side of a comparison with a number",
+        )
 
 
 def _plain_call(node: Call, count: int | None) -> Type:

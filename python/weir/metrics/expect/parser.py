@@ -15,6 +15,7 @@
     product    = factor { ("*" | "/") factor }
     factor     = "-" factor | NUMBER | QUOTED | "(" check ")" | call | metric
     call       = FUNCTION "(" sum { "," sum } [ "over" NAME { "," NAME } [ "," QUOTED ] ] ")"
+               | "share" "(" either "over" "repeat" ")"
                | FUNCTION "over" NAME { "," NAME } "of" factor
     metric     = see weir.metrics.reference
 """
@@ -27,6 +28,7 @@ from weir.metrics.expect.dimensions import check_types, kind_of
 from weir.metrics.expect.syntax import (
     AGGREGATES,
     MEMBERS,
+    REPEAT,
     Between,
     Binary,
     Call,
@@ -51,7 +53,9 @@ __all__ = ["parse_check", "parse_expression"]
 _MAX_NESTED = 50
 _MAX_OPERATORS = 100
 _MAX_LENGTH = 4000
-_FUNCTIONS = (*AGGREGATES, "abs")
+_SHARE = "share"
+_FUNCTIONS = (*AGGREGATES, "abs", _SHARE)
+_OVER = f"the name of a factor, or one of {', '.join((*MEMBERS, REPEAT))}"
 _KEYWORDS = ("for", "each", "some", "in", "and", "or", "not", "within", "of", "between", "over")
 _VALUE = "a number, a metric, or a function of them"
 
@@ -251,10 +255,16 @@ class _Parser:
             parts = [self._factor()]
         else:
             self.scanner.need("(")
-            parts, over = self._arguments()
+            parts, over = self._trial() if function == _SHARE else self._arguments()
             self.scanner.need(")")
         self.depth -= 1
         return Call(start + 1, self._text(start), function, tuple(parts), over)
+
+    def _trial(self) -> tuple[list[Node], tuple[str, ...]]:
+        """Reads the comparison that a share counts."""
+        part = self._either()
+        self.scanner.need("over")
+        return [part], self._names()
 
     def _arguments(self) -> tuple[list[Node], tuple[str, ...]]:
         parts = [self._sum()]
@@ -262,7 +272,7 @@ class _Parser:
             parts.append(self._sum())
         if not self.scanner.take("over"):
             return parts, ()
-        names = [self.scanner.name(f"the name of a factor, or one of {', '.join(MEMBERS)}")]
+        names = [self.scanner.name(_OVER)]
         while self.scanner.take(","):
             start = self.scanner.skip()
             quoted = self.scanner.quoted()
@@ -273,7 +283,7 @@ class _Parser:
         return parts, tuple(names)
 
     def _names(self) -> tuple[str, ...]:
-        names = [self.scanner.name(f"the name of a factor, or one of {', '.join(MEMBERS)}")]
+        names = [self.scanner.name(_OVER)]
         while self.scanner.take(","):
             names.append(self.scanner.name("the name of a factor"))
         return tuple(names)

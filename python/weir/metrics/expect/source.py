@@ -73,7 +73,7 @@ class Source:
         """
         wanted = list(nodes)
         for cell in self.run.cells if cells is None else cells:
-            data = CellData(cell)
+            data = self._data(cell)
             for reference, over in self.needs(wanted, cell):
                 self._compute(data, reference, over)
 
@@ -297,8 +297,11 @@ class Source:
     def _value(self, cell: Cell, reference: Reference, over: str) -> Scalar | str:
         key = (cell.id, (*reference.key, over))
         if key not in self.known:
-            self._compute(CellData(cell), reference, over)
+            self._compute(self._data(cell), reference, over)
         return self.known[key]
+
+    def _data(self, cell: Cell) -> CellData:
+        return CellData(cell)
 
     def _compute(self, data: CellData, reference: Reference, over: str) -> None:
         key = (data.cell.id, (*reference.key, over))
@@ -315,7 +318,7 @@ class Source:
         phase = reference.phase or self.phase
 
         def baseline(factors: Mapping[str, str]) -> Window:
-            return window(CellData(find(data.cell, factors)), phase, reference.selector, is_link)
+            return window(self._data(find(data.cell, factors)), phase, reference.selector, is_link)
 
         here = window(data, phase, reference.selector, is_link)
         function, _, member = over.partition(":")

@@ -1,6 +1,6 @@
 """Judges claims on numbers that were kept, when the tables of the run are gone.
 
-`record` computes every value that the checks of a scenario need of one cell, and names each. `evaluate_stored` judges
+`Wanted` computes every value that the checks of a scenario need of one cell, and names each. `evaluate_stored` judges
 the same checks on such values, as :func:`weir.metrics.expect.evaluate` does on a run. A value that was not kept leaves
 its check undecided.
 """
@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from weir.metrics.expect.evaluate import Judge, judges_of, usable
 from weir.metrics.expect.source import Context, Source
-from weir.metrics.expect.syntax import Node
 from weir.metrics.expect.values import Amount, MissingError
 from weir.metrics.expect.verdict import Expectation, Verdict
 from weir.metrics.frame import baseline_finder
 from weir.metrics.measure import Scalar
 from weir.metrics.reference import Reference, parse_reference
+from weir.metrics.window import CellData
 from weir.run import Cell, Run
 
-__all__ = ["Kept", "KeptSource", "evaluate_stored", "kept_name", "name_of", "names_needed", "record", "tables_needed"]
+__all__ = ["Kept", "KeptSource", "Wanted", "evaluate_stored", "kept_name", "name_of"]
 
 Kept: TypeAlias = float | str | None
 """A value in the unit of its metric; ``None``: undefined; a text: why it could not be computed, or, after ``>``, a
@@ -30,40 +31,61 @@ value that the window cut off, so that the true one is larger."""
 _NOT_EXECUTED = "not every cell of it was executed"
 
 
-def record(run: Run, cell: Cell, expectations: Iterable[Expectation | Mapping[str, Any]]) -> dict[str, Kept]:
-    """The values that the checks need of ``cell``, by name.
+class Wanted:
+    """What checks need of each cell of a sweep.
+
+    The meaning of a check depends on the factors of all cells, so one object answers for all of them: asking about a
+    cell then takes no longer in a larger sweep.
 
     Args:
-        run: all cells of the sweep, because the meaning of a check depends on their factors; only ``cell`` is read, and
-            the cells that `tables_needed` names.
-        cell: the cell, with its tables.
+        run: all cells of the sweep; their tables are not read.
         expectations: the checks.
-
-    Raises:
-        weir.run.DamageError: a table does not match its checksum.
     """
-    source, nodes = _started(run, expectations)
-    source.prepare(nodes, [cell])
-    found = {_name(key): _kept(value) for (_, key), value in source.known.items()}
-    return dict(sorted(found.items()))
+
+    def __init__(self, run: Run, expectations: Iterable[Expectation | Mapping[str, Any]]) -> None:
+        self._source = _Executed(run)
+        judges = judges_of(self._source, expectations, 0.95)
+        ready = [(judge.node, judge.context) for judge in judges if isinstance(judge, Judge) and not judge.reason]
+        self._nodes = usable(self._source, ready)
+
+    def names(self, cell: Cell) -> set[str]:
+        """The names of the values that `values` returns for ``cell``."""
+        return {kept_name(reference, over) for reference, over in self._source.needs(self._nodes, cell)}
+
+    def baselines(self, cell: Cell) -> set[str]:
+        """Identifiers of the other cells whose tables `values` reads for ``cell``: those that are its baseline."""
+        find = baseline_finder(self._source.run)
+        found = set()
+        for reference, _ in self._source.needs(self._nodes, cell):
+            baseline = dict(reference.arguments).get("baseline")
+            if isinstance(baseline, Mapping):
+                found.add(find(cell, baseline).id)
+        return found - {cell.id}
+
+    def values(self, cell: Cell, executed: Mapping[str, Cell]) -> dict[str, Kept]:
+        """The values that the checks need of ``cell``, by name.
+
+        Args:
+            cell: the cell of the sweep.
+            executed: by id: the cell and its baselines, with their tables.
+
+        Raises:
+            weir.run.DamageError: a table does not match its checksum.
+        """
+        source = self._source
+        source.executed = executed
+        source.known.clear()
+        source.prepare(self._nodes, [cell])
+        return dict(sorted((_name(key), _kept(value)) for (_, key), value in source.known.items()))
 
 
-def names_needed(run: Run, cell: Cell, expectations: Iterable[Expectation | Mapping[str, Any]]) -> set[str]:
-    """The names of the values that `record` would return for ``cell``; reads no table."""
-    source, nodes = _started(run, expectations)
-    return {kept_name(reference, over) for reference, over in source.needs(nodes, cell)}
+class _Executed(Source):
+    """Reads the tables of cells in the folders where they were executed."""
 
+    executed: Mapping[str, Cell] = MappingProxyType({})
 
-def tables_needed(run: Run, cell: Cell, expectations: Iterable[Expectation | Mapping[str, Any]]) -> set[str]:
-    """Identifiers of the other cells whose tables `record` reads for ``cell``: those that are its baseline."""
-    source, nodes = _started(run, expectations)
-    find = baseline_finder(run)
-    found = set()
-    for reference, _ in source.needs(nodes, cell):
-        baseline = dict(reference.arguments).get("baseline")
-        if isinstance(baseline, Mapping):
-            found.add(find(cell, baseline).id)
-    return found - {cell.id}
+    def _data(self, cell: Cell) -> CellData:
+        return CellData(self.executed[cell.id])
 
 
 def kept_name(reference: Reference, over: str = "") -> str:
@@ -80,15 +102,6 @@ def name_of(metric: str) -> str:
     return kept_name(parse_reference(metric))
 
 
-def _started(
-    run: Run, expectations: Iterable[Expectation | Mapping[str, Any]]
-) -> tuple[Source, list[tuple[Node, Context]]]:
-    source = Source(run)
-    judges = judges_of(source, expectations, 0.95)
-    ready = [(judge.node, judge.context) for judge in judges if isinstance(judge, Judge) and not judge.reason]
-    return source, usable(source, ready)
-
-
 def evaluate_stored(
     run: Run,
     expectations: Iterable[Expectation | Mapping[str, Any]],
@@ -100,7 +113,7 @@ def evaluate_stored(
     Args:
         run: all cells of the sweep; no table of theirs is read.
         expectations: the checks.
-        kept: by id of the cell, what `record` returned. A cell that is not in it was not executed.
+        kept: by id of the cell, what `Wanted.values` returned. A cell that is not in it was not executed.
         level: confidence level of the intervals.
     """
     judges = judges_of(KeptSource(run, kept), expectations, level)

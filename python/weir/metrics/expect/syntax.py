@@ -16,6 +16,7 @@ __all__ = [
     "AGGREGATES",
     "LABELS",
     "MEMBERS",
+    "REPEAT",
     "Between",
     "Binary",
     "Call",
@@ -60,6 +61,9 @@ LABELS = ("argmin", "argmax")
 
 MEMBERS = ("flow", "node", "link")
 """Members of a cell over which a metric can be aggregated."""
+
+REPEAT = "repeat"
+"""What a median and a share range over that treat each repeat as one trial."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from weir.metrics.expect.dimensions import is_percent, kind_of
 from weir.metrics.expect.evaluate import Judge
 from weir.metrics.expect.labels import rank_interval
 from weir.metrics.expect.parser import parse_expression
+from weir.metrics.expect.repeats import repeat_calls, repeat_interval
 from weir.metrics.expect.resample import Resampling
 from weir.metrics.expect.source import Context, Source
 from weir.metrics.expect.syntax import Call, Node
@@ -231,6 +232,8 @@ def _interval(
 ) -> tuple[float, float]:
     if isinstance(node, Call) and node.function == "rank":
         return rank_interval(amounts, node, context, repeats, level)
+    if calls := repeat_calls(node):
+        return repeat_interval(amounts, calls[0], context, level) if node is calls[0] else (math.nan, math.nan)
     resampling = Resampling.of(node, repeats, level)
     amount = amounts.amount(node, context)
     try:

@@ -16,7 +16,7 @@ import polars as pl
 
 from weir.report._text import Unit, distinct, unit_for
 from weir.report.charts._base import Drawing, Medium, RunChart, header, named, plain_spec, tooltip
-from weir.report.contours import isolines
+from weir.report.contours import isolines, length
 from weir.report.view import Factor, RunView
 
 __all__ = ["CHART"]
@@ -28,6 +28,8 @@ _LEAST = 3
 _PANELS = 6
 _LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 """Above the last one all packets count as passed: some are under way when a phase ends."""
+_LABELLED = 0.15
+"""Part of an axis that a line is long at least if its level stands on it: the text would cover a shorter one."""
 
 
 def _rates(run: RunView) -> tuple[Factor, Factor] | None:
@@ -93,7 +95,11 @@ def _lines(rows: pl.DataFrame, rates: tuple[Factor, Factor], units: Sequence[Uni
         values[first.values.index(one), second.values.index(two)] = value
     x, y = ([n / unit.factor for n in rate.numbers or ()] for rate, unit in zip(rates, units, strict=True))
     lines = isolines(x, y, values, _LEVELS).with_columns(pl.col("order").cast(pl.Float64), label=pl.lit(False))
-    parts = [_labelled(line) for line in lines.partition_by("line", maintain_order=True)]
+    across, up = max(x) - min(x), max(y) - min(y)
+    parts = [
+        _labelled(line) if length(line, across, up) >= _LABELLED else line.with_columns(level=_level(line))
+        for line in lines.partition_by("line", maintain_order=True)
+    ]
     return pl.concat(parts) if parts else lines.with_columns(level=pl.lit("", pl.String))
 
 
@@ -101,8 +107,11 @@ def _labelled(line: pl.DataFrame) -> pl.DataFrame:
     """A line with its level as text, and with a further point halfway, where the text is written."""
     middle = line.slice((line.height - 1) // 2, 2 - line.height % 2).with_columns(label=pl.lit(True))
     halfway = middle.group_by("level", "line", "label").agg(pl.col("order", "x", "y").mean()).select(line.columns)
-    text = f"{line['level'][0]:g}"
-    return pl.concat([line, halfway]).sort("order").with_columns(level=pl.lit(text))
+    return pl.concat([line, halfway]).sort("order").with_columns(level=_level(line))
+
+
+def _level(line: pl.DataFrame) -> pl.Expr:
+    return pl.lit(f"{line['level'][0]:g}")
 
 
 def _title(rate: Factor, unit: Unit) -> str:

@@ -32,6 +32,8 @@ __all__ = ["Redrawn", "draw", "state_of"]
 
 _OURS, _PAPERS = "weir", "paper"
 _QUIET = "#666666"
+_TOLD_APART = 4
+"""Flows of which each has a colour in the legend; of more, a figure shows how they spread."""
 
 
 def state_of(figure: Figure | Table, known: Mapping[Unit, State], method: str) -> State | None:
@@ -186,7 +188,8 @@ def _flows(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
     if "steps" in figure.options:
         return _stepped(figure, names, flows, x)
     ids = sorted(dict.fromkeys(flows["flow"]), key=lambda name: (len(name), name))
-    colour = alt.Color("flow:N", scale=category_scale(ids, "color"), legend=None)
+    legend = alt.Legend(labelExpr="replace(datum.label, '[0]', '')") if 1 < len(ids) <= _TOLD_APART else None
+    colour = alt.Color("flow:N", title=None, scale=category_scale(ids, "color"), legend=legend)
     lines = alt.Chart(named("flows")).mark_line(strokeWidth=0.6, opacity=0.85)
     charts = [_panels(lines.encode(x=x, y=_y("Each flow (Mb/s)"), color=colour), names)]
     sets = {"flows": flows}

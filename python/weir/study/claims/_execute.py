@@ -16,6 +16,7 @@ from typing import Any
 import weir
 from weir import engine, methods
 from weir._duration import clock_text
+from weir.metrics.expect import Wanted
 from weir.plan import plan_hash
 from weir.run import Cell, Run
 from weir.scenario import Cell as Planned
@@ -23,7 +24,7 @@ from weir.scenario import Scenario
 from weir.study._cells import Chosen
 from weir.study._execute import opened
 from weir.study.claims._papers import Recorded
-from weir.study.claims._record import baselines_of, drawn_of, needed_names, skeleton, values_of
+from weir.study.claims._record import drawn_of, needed_names, skeleton, wanted_of
 from weir.study.claims._store import Result, Store, Unit
 from weir.study.errors import StudyError
 
@@ -52,6 +53,20 @@ class Work:
     """Estimated wall time of each missing cell on one processor."""
     baselines: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By missing cell: the cells whose tables its values need as well, if any."""
+
+    @functools.cached_property
+    def sweep(self) -> Mapping[str, Cell]:
+        """All cells of the unit, without tables, by id."""
+        return {cell.id: cell for cell in self._skeleton.cells}
+
+    @functools.cached_property
+    def wanted(self) -> Wanted:
+        """What is stored of its cells."""
+        return wanted_of(self._skeleton, self.scenario, self.recorded)
+
+    @functools.cached_property
+    def _skeleton(self) -> Run:
+        return skeleton(self.scenario)
 
 
 @functools.cache
@@ -87,6 +102,7 @@ def work_of(
         anew: all of these cells, whether they have a result or not.
     """
     run = skeleton(scenario)
+    needs = wanted_of(run, scenario, recorded)
     held = store.cells(unit)
     wanted, baselines, total = set(), {}, 0
     for cell, bare in zip(scenario.cells(), run.cells, strict=True):
@@ -94,8 +110,8 @@ def work_of(
             continue
         total += 1
         result = held.get(cell.id)
-        if anew or result is None or not _is_current(result, cell.plan(), needed_names(run, bare, scenario, recorded)):
-            baselines[cell.id] = frozenset(baselines_of(run, bare, scenario, recorded))
+        if anew or result is None or not _is_current(result, cell.plan(), needed_names(needs, bare, recorded)):
+            baselines[cell.id] = frozenset(needs.baselines(bare))
             wanted |= {cell.id, *baselines[cell.id]}
     missing = tuple(cell for cell in scenario.cells() if cell.id in wanted)
     method, speed = methods.get(unit.method), _speed(unit, store)
@@ -295,15 +311,12 @@ def result_of(work: Work, planned: Planned, executed: Mapping[str, Cell]) -> Res
     if cell.partial is not None:
         raise StudyError(f"{work.unit}: cell {planned.id} ended early: {cell.partial}")
     plan, facts = planned.plan(), engine.facts()
-    full = skeleton(work.scenario)
-    # The run's own copy of the cell has its tables; the sweep has its place among the others.
+    # The run's own copy of a cell has its tables; the sweep has its place among the others.
     placed = {
-        bare.id: Cell(bare.id, one.path, bare.factors, bare.repeat, one.manifest, one.checksums)
-        for bare in full.cells
-        if (one := executed.get(bare.id)) is not None
+        name: Cell(name, one.path, work.sweep[name].factors, work.sweep[name].repeat, one.manifest, one.checksums)
+        for name, one in executed.items()
     }
     cell = placed[planned.id]
-    whole = Run(full.path, [placed.get(bare.id, bare) for bare in full.cells], full.manifest, ())
     return Result(
         factors=dict(planned.factors),
         repeat=planned.repeat,
@@ -315,7 +328,7 @@ def result_of(work: Work, planned: Planned, executed: Mapping[str, Cell]) -> Res
         processor=str(facts["cpu_model"]),
         wall_s=round(float(cell.manifest["wall_s"]), 2),
         packets=engine.estimate(plan).packets,
-        values=values_of(whole, cell, work.scenario, work.recorded),
+        values=work.wanted.values(cell, placed),
         drawn=drawn_of(cell, work.recorded),
         warnings=cell.warnings,
     )

@@ -11,12 +11,17 @@ import polars as pl
 
 from weir.metrics.expect import name_of
 from weir.report.charts import Drawing, category_scale, named, plain_spec
-from weir.report.contours import isolines
+from weir.report.contours import isolines, length
 from weir.study.claims._judge import State
 from weir.study.claims._papers import Figure, Table
 from weir.study.claims._store import Result
 
 __all__ = ["draw_isolines", "draw_sequence", "read_isolines", "read_sequence"]
+
+_SPAN = 1000.0
+"""Rates on the axes, Mb/s."""
+_NUMBERED = 0.15
+"""Part of an axis that a line is long at least if a number stands on it: the number would cover a shorter one."""
 
 _Frames = Sequence[tuple[Mapping[str, str], pl.DataFrame]]
 
@@ -51,7 +56,7 @@ def draw_isolines(figure: Figure, frames: _Frames, _: Table | None) -> Drawing:
             values[x.index(at_x), y.index(at_y)] = value
         parts.append(_numbered(isolines(x, y, values, levels)).select(pl.lit(panel).alias("panel"), pl.all()))
     data = pl.concat(parts)
-    ends = alt.Scale(domain=[0, 1000])
+    ends = alt.Scale(domain=[0, _SPAN])
     base = alt.Chart(named("lines")).encode(
         x=alt.X("x:Q", title="Rate of flow 1 (Mb/s)", scale=ends, axis=alt.Axis(tickCount=5)),
         y=alt.Y("y:Q", title="Rate of flow 2 (Mb/s)", scale=ends, axis=alt.Axis(tickCount=5)),
@@ -76,11 +81,15 @@ def draw_isolines(figure: Figure, frames: _Frames, _: Table | None) -> Drawing:
 
 
 def _numbered(lines: pl.DataFrame) -> pl.DataFrame:
-    """The lines with a column ``number``: the level at one point of its longest line, which differs between levels."""
+    """The lines with a column ``number``: the level at one point of its longest line, which differs between levels.
+
+    A level whose lines are all too short has no number.
+    """
     places = {}
     for turn, ((level,), part) in enumerate(lines.group_by("level", maintain_order=True)):
-        (line, points), *_ = sorted(part["line"].value_counts().rows(), key=lambda row: (-row[1], row[0]))
-        places[line] = (round((points - 1) * (0.35 + 0.15 * (turn % 3))), f"{level:g}")
+        longest = max(part.partition_by("line", maintain_order=True), key=lambda one: length(one, _SPAN, _SPAN))
+        if length(longest, _SPAN, _SPAN) >= _NUMBERED:
+            places[longest["line"][0]] = (round((len(longest) - 1) * (0.35 + 0.15 * (turn % 3))), f"{level:g}")
     texts = {(line, order): text for line, (order, text) in places.items()}
     numbers = [texts.get(row) for row in lines.select("line", "order").rows()]
     return lines.with_columns(pl.Series("number", numbers, dtype=pl.String))

@@ -11,13 +11,13 @@ import polars as pl
 
 from weir.metrics import series
 from weir.metrics.completion import completed
-from weir.metrics.expect import Expectation, Kept, names_needed, record, tables_needed
+from weir.metrics.expect import Expectation, Wanted
 from weir.metrics.window import CellData, window
 from weir.run import Cell, Run
 from weir.scenario import Scenario
 from weir.study.claims._papers import Drawn, Recorded
 
-__all__ = ["baselines_of", "checks_of", "drawn_of", "needed_names", "skeleton", "values_of", "wanted_drawings"]
+__all__ = ["checks_of", "drawn_of", "needed_names", "skeleton", "wanted_drawings", "wanted_of"]
 
 _DIGITS = 4
 _TIMES = "completion"
@@ -40,20 +40,14 @@ def checks_of(scenario: Scenario, recorded: Recorded | None) -> list[Expectation
     return [*claims, *(Expectation(f"{metric} >= 0") for metric in extra)]
 
 
-def needed_names(run: Run, cell: Cell, scenario: Scenario, recorded: Recorded | None) -> set[str]:
+def wanted_of(run: Run, scenario: Scenario, recorded: Recorded | None) -> Wanted:
+    """What claims and figures need of each cell of ``run``, which is the `skeleton` of ``scenario``."""
+    return Wanted(run, checks_of(scenario, recorded))
+
+
+def needed_names(wanted: Wanted, cell: Cell, recorded: Recorded | None) -> set[str]:
     """Names of the values and drawings that are stored of ``cell``."""
-    names = names_needed(run, cell, checks_of(scenario, recorded))
-    return names | {one.name for one in wanted_drawings(cell, recorded)}
-
-
-def baselines_of(run: Run, cell: Cell, scenario: Scenario, recorded: Recorded | None) -> set[str]:
-    """The cells whose tables `values_of` reads besides those of ``cell``."""
-    return tables_needed(run, cell, checks_of(scenario, recorded))
-
-
-def values_of(run: Run, cell: Cell, scenario: Scenario, recorded: Recorded | None) -> dict[str, Kept]:
-    """The values of ``cell``, whose tables exist, that claims and figures need; so have its baselines."""
-    return record(run, cell, checks_of(scenario, recorded))
+    return wanted.names(cell) | {one.name for one in wanted_drawings(cell, recorded)}
 
 
 def wanted_drawings(cell: Cell, recorded: Recorded | None) -> list[Drawn]:

@@ -58,7 +58,10 @@ def weaknesses(scenario: Scenario, kept: Mapping[str, Mapping[str, object]]) -> 
 
 
 def parts_of(node: Node) -> Iterator[Node]:
-    """The comparisons of a check, each alone with its quantifiers; those with two ends as two comparisons."""
+    """The comparisons of a check, each alone with its quantifiers; those with two ends as two comparisons.
+
+    Those within a share over repeats are comparisons, too.
+    """
     match node:
         case Quantified(body=body):
             for part in parts_of(body):
@@ -73,6 +76,10 @@ def parts_of(node: Node) -> Iterator[Node]:
             least, most = _end(right, tolerance, -1), _end(right, tolerance, 1)
             yield Compare(node.column, f"{left.text} >= {least.text}", ">=", left, least)
             yield Compare(node.column, f"{left.text} <= {most.text}", "<=", left, most)
+        case Compare(left=Call(function="share", parts=(inner,)) as share):
+            for one in parts_of(inner):
+                text = f"share({one.text} over repeat) {node.operator} {node.right.text}"
+                yield dataclasses.replace(node, text=text, left=dataclasses.replace(share, parts=(one,)))
         case _:
             yield node
 

@@ -2,12 +2,16 @@
 
 A file belongs to one version of a scenario and one method. The cells are independent of each other, so that an
 interrupted run, or a later one, adds what is missing.
+
+A file of many cells, such as a fine grid of two rates, has a row of plain values for each. It says once what the
+columns are and what these cells have in common.
 """
 
 from __future__ import annotations
 
 import json
 import operator as operators
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +27,10 @@ from weir.study.errors import StudyError
 __all__ = ["Result", "Store", "Unit"]
 
 _FORMAT = 1
+_ROWS = 2
+"""The format of a file whose cells are rows."""
+_MANY = 1000
+"""Number of cells from which on a file has rows."""
 _OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
     "+": operators.add,
     "-": operators.sub,
@@ -130,7 +138,7 @@ class Store:
         """
         if unit not in self._known:
             file = self.folder / unit.file
-            cells = _read(file)["cells"] if file.is_file() else {}
+            cells = _cells_of(_read(file)) if file.is_file() else {}
             try:
                 self._known[unit] = {
                     cell: Result(**{**data, "warnings": tuple(data.get("warnings", ()))})
@@ -159,7 +167,11 @@ class Store:
 
     def _write(self, unit: Unit) -> None:
         head = {"format": _FORMAT, "scenario": unit.scenario, "version": unit.version, "method": unit.method}
-        lines = [f"{_text(cell)}:{_text(result.to_json())}" for cell, result in self._known[unit].items()]
+        cells: dict[str, Any] = {cell: result.to_json() for cell, result in self._known[unit].items()}
+        if len(cells) >= _MANY:
+            more, cells = _as_rows(cells)
+            head = {**head, "format": _ROWS, **more}
+        lines = [f"{_text(cell)}:{_text(data)}" for cell, data in cells.items()]
         text = _text(head)[:-1] + ',"cells":{\n' + ",\n".join(lines) + "\n}}\n"
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f".{unit.file}.part"
@@ -176,6 +188,46 @@ def _read(file: Path) -> dict[str, Any]:
         data = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise StudyError(f"{file} is not JSON: {error}") from None
-    if not isinstance(data, dict) or data.get("format") != _FORMAT or "cells" not in data:
-        raise StudyError(f"{file}: expected stored results of claims, format {_FORMAT}")
+    if not isinstance(data, dict) or data.get("format") not in (_FORMAT, _ROWS) or "cells" not in data:
+        raise StudyError(f"{file}: expected stored results of claims, format {_FORMAT} or {_ROWS}")
     return data
+
+
+_MAPS = ("factors", "values")
+"""The fields of a result whose entries are columns of their own."""
+
+
+def _as_rows(cells: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns of most cells with what these have in common, and a row for each of them; others stay as they are."""
+    shapes = {name: _shape(cell) for name, cell in cells.items()}
+    usual, _ = Counter(shapes.values()).most_common(1)[0]
+    alike = [cell for name, cell in cells.items() if shapes[name] == usual]
+    same = {name: alike[0][name] for name, key in usual if not key and all(c[name] == alike[0][name] for c in alike)}
+    columns = [(name, key) for name, key in usual if name not in same]
+    rows = {
+        name: [cell[part][key] if key else cell[part] for part, key in columns] if shapes[name] == usual else cell
+        for name, cell in cells.items()
+    }
+    return {"same": same, "columns": columns}, rows
+
+
+def _shape(cell: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The fields of a cell; those with columns of their own with each entry's name."""
+    return tuple((name, key) for name, value in cell.items() for key in (value if name in _MAPS else [""]))
+
+
+def _cells_of(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The cells of a file in either format, each with its fields by name."""
+    found = {}
+    for name, row in data["cells"].items():
+        if isinstance(row, dict):
+            found[name] = row
+            continue
+        cell: dict[str, Any] = {**data["same"], **{part: {} for part in _MAPS}}
+        for (part, key), value in zip(data["columns"], row, strict=True):
+            if key:
+                cell[part][key] = value
+            else:
+                cell[part] = value
+        found[name] = cell
+    return found

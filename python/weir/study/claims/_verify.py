@@ -15,7 +15,6 @@ from weir.study._execute import opened
 from weir.study.claims._execute import Work, result_of
 from weir.study.claims._judge import State, states
 from weir.study.claims._papers import Papers
-from weir.study.claims._record import baselines_of, skeleton
 from weir.study.claims._store import Result, Store, Unit
 
 __all__ = ["Verified", "verify"]
@@ -103,13 +102,11 @@ def _different(state: State, name: str, papers: Papers) -> list[str]:
 
 def _again(state: State, name: str, papers: Papers) -> Result:
     scenario, unit = state.scenario, state.unit
-    recorded = papers.recorded.get(unit.scenario)
-    run = skeleton(scenario)
-    needed = {name} | baselines_of(run, next(cell for cell in run.cells if cell.id == name), scenario, recorded)
+    work = Work(unit, scenario, papers.recorded.get(unit.scenario), (), 1, {})
+    needed = {name} | work.wanted.baselines(work.sweep[name])
     cells = tuple(cell for cell in scenario.cells() if cell.id in needed)
     planned = next(cell for cell in cells if cell.id == name)
     chosen = Chosen(scenario.title, scenario.text, scenario.file, cells, tuple(scenario.factors))
-    work = Work(unit, scenario, recorded, cells, len(cells), {})
     with tempfile.TemporaryDirectory() as folder:
         engine.run(chosen, Path(folder) / "run", method=unit.method, workers=1)
         return result_of(work, planned, {cell.id: cell for cell in opened(Path(folder) / "run").cells})

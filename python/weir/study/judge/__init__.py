@@ -7,22 +7,26 @@
 from __future__ import annotations
 
 from weir.study.judge._builds import Check
-from weir.study.judge._cases import CASES, Case, Measure, references, standards
-from weir.study.judge._judge import Judged, Judgement, Level, Point, judge
-from weir.study.judge._words import REJECT, levels, recommendation, rule, sentence
+from weir.study.judge._cases import CASES, REPEATS, Case, Measure, references, standards
+from weir.study.judge._judge import Judged, Judgement, judge
+from weir.study.judge._points import Difference, Level, Point
+from weir.study.judge._words import REJECT, chance, levels, recommendation, rule, sentence
 from weir.study.judge.page import build
 
 __all__ = [
     "CASES",
     "REJECT",
+    "REPEATS",
     "Case",
     "Check",
+    "Difference",
     "Judged",
     "Judgement",
     "Level",
     "Measure",
     "Point",
     "build",
+    "chance",
     "judge",
     "levels",
     "recommendation",

@@ -10,11 +10,26 @@ from typing import Literal
 
 from weir.scenario import load
 
-__all__ = ["CASES", "FOLDER", "LEFT", "LOST", "PREFIX", "PUSHED", "Case", "Measure", "references", "standards"]
+__all__ = [
+    "CASES",
+    "FOLDER",
+    "LEFT",
+    "LOST",
+    "PREFIX",
+    "PUSHED",
+    "REPEATS",
+    "Case",
+    "Measure",
+    "references",
+    "standards",
+]
 
 FOLDER = Path(__file__).with_name("cases")
 PREFIX = "with-"
 """Begins the names of scenarios in which a control shares a path with a reference."""
+
+REPEATS = 8
+"""Of each scenario, with other draws: start times, clocks, losses, pages. Repeat k has the same for every control."""
 
 _ENTRANT = "workload.entrant.transport.cc"
 _STANDARD = "standard"
@@ -89,11 +104,13 @@ class Case:
         return self.factor.rpartition(".")[2]
 
     def changes(self, controls: Mapping[str, str], marked: Collection[str] = ()) -> dict[str, object]:
-        """The changes of the scenario with which it sweeps ``controls``, by their names; those ``marked`` want ECN."""
-        if self.label == "cc":
-            return {f"sweep.{self.factor}": dict(controls)}
-        given = {name: {"cc": control, "ecn": name in marked} for name, control in controls.items()}
-        return {f"sweep.{self.factor}": given}
+        """The changes of the scenario with which it sweeps ``controls``, by their names, and repeats each; those
+        ``marked`` want ECN.
+        """
+        given: dict[str, object] = dict(controls)
+        if self.label != "cc":
+            given = {name: {"cc": control, "ecn": name in marked} for name, control in controls.items()}
+        return {f"sweep.{self.factor}": given, "repeat": REPEATS}
 
 
 def references() -> tuple[str, ...]:

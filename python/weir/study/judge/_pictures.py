@@ -11,7 +11,8 @@ import polars as pl
 import vl_convert
 
 from weir.report import theme
-from weir.study.judge._judge import Judged, Judgement, Point
+from weir.study.judge._judge import Judged, Judgement
+from weir.study.judge._points import Point
 from weir.study.judge._words import shown, text_of
 
 __all__ = ["dots", "series"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from html import escape
 
-from weir.study.judge._cases import LEFT, LOST, PUSHED, Measure, references, standards
-from weir.study.judge._judge import Judged, Judgement, Point
+from weir.study.judge._cases import CASES, LEFT, LOST, PUSHED, REPEATS, Measure, references, standards
+from weir.study.judge._judge import Judged, Judgement
+from weir.study.judge._points import LEVEL, Point
 
-__all__ = ["REJECT", "at", "levels", "limit", "recommendation", "rule", "sentence", "shown", "text_of"]
+__all__ = ["REJECT", "at", "chance", "levels", "limit", "recommendation", "rule", "sentence", "shown", "text_of"]
 
 REJECT = "Reject"
 
@@ -33,11 +34,23 @@ def sentence(judgement: Judgement, point: Point) -> str:
     others = ", ".join(f"{name} {text_of(measure, value)}" for name, value in point.others.items())
     most = "more than " if point.never else ""
     parts = [f"{measure.name}: {most}{text_of(measure, point.yours)}, beside {others}."]
+    if point.nearest is not None:
+        parts.append(_distance(point, point.nearest))
     if point.level in ("serious", "weak") and point.yardstick:
         parts.append(f"That is {100 * point.yours / point.yardstick:.0f} % of {_yardstick(measure)}.")
     if point.level == "serious":
         parts.append(f"{_capital(_fault(point))}; {_limit(point)}.")
     return " ".join(parts)
+
+
+def _distance(point: Point, name: str) -> str:
+    """How far a strong or weak figure is from that of ``name``."""
+    found = point.differences[name]
+    low, high = sorted((abs(found.low), abs(found.high)))
+    side = "better" if found.better else "worse"
+    if text_of(point.measure, low) == text_of(point.measure, high):
+        return f"It is {side} than {name} by {text_of(point.measure, high)}."
+    return f"It is {side} than {name} by {text_of(point.measure, low)} to {text_of(point.measure, high)}."
 
 
 def _yardstick(measure: Measure) -> str:
@@ -72,6 +85,18 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def chance() -> str:
+    """Which difference counts."""
+    figures = sum(len(case.measures) for case in CASES)
+    return (
+        f"Every scenario runs {REPEATS} times, each time with other start times, clocks, losses and pages, which are "
+        "the same for all controls. A value is the mean. One control is better or worse than another if the "
+        f"{100 * LEVEL:g} % interval of their paired differences (Student's t) lies beyond a margin: "
+        f"3 % of the value, or more where a figure varies more. By chance alone, about one judgement in twenty has a "
+        f"wrong word among its {figures} figures."
+    )
+
+
 def levels() -> dict[str, str]:
     """What the words beside a figure mean."""
     names = _listed(sorted(standards()))
@@ -82,7 +107,10 @@ def levels() -> dict[str, str]:
             "worse than that of every other control. Where it is about harm to others, such as losses, what is left to "
             f"another flow, a call or web pages, worse than those of {names}, whatever the rest do"
         ),
-        "serious": f"beyond its limit, and worse than those of {names}. The limits are weir's; RFC 9743 has no numbers",
+        "serious": (
+            f"on average beyond its limit, and worse than those of {names}. The limits are weir's; RFC 9743 has no "
+            "numbers"
+        ),
     }
 
 
@@ -99,8 +127,8 @@ def rule() -> dict[str, tuple[str, ...]]:
             f"It starves standard TCP: beside it, {_listed(standard, 'or')} keeps less than {100 * LEFT[1]:.0f} % of "
             f"the least that {_listed(standard)} leave to it (section 5.2).",
             "It has a serious fault in more than half of the scenarios.",
-            f"In every scenario its figures are within 1 % of those of {_listed(sorted(references()), 'or')}: nothing "
-            "is new.",
+            f"It behaves as {_listed(sorted(references()), 'or')}: no figure of any scenario tells the two apart, so "
+            "that nothing is new.",
         ),
         "Major revision": (
             "It has a serious fault.",
@@ -147,8 +175,9 @@ def _reasons(judgement: Judgement) -> list[str]:
     if 2 * failing > len(judgement.cases):
         serious = _count(len(judgement.points("serious")), "serious fault")
         found.append(f"it has {serious} in {failing} of {len(judgement.cases)} scenarios")
-    if judgement.copy_of is not None:
-        found.append(f"in every scenario its figures are those of {judgement.copy_of} within 1 %: it is nothing new")
+    if (name := judgement.behaves_as) is not None:
+        figures = _count(sum(len(case.points) for case in judgement.cases), "figure")
+        found.append(f"it behaves as {name}: none of {figures} tells the two apart, so that nothing is new")
     return found
 
 

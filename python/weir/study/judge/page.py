@@ -12,9 +12,10 @@ from markupsafe import Markup
 from weir.control import is_python
 from weir.report.bundle import frame_of, write_page
 from weir.study import today
-from weir.study.judge._judge import Judged, Judgement
+from weir.study.judge._cases import REPEATS
+from weir.study.judge._judge import Judgement
 from weir.study.judge._pictures import dots, series
-from weir.study.judge._words import at, levels, limit, recommendation, rule, sentence, text_of
+from weir.study.judge._words import at, chance, levels, limit, recommendation, rule, sentence, text_of
 
 __all__ = ["UNJUDGED", "build"]
 
@@ -47,7 +48,7 @@ UNJUDGED = (
     ("Extreme reordering (7.7), multipath (7.10), data centres (7.11)", "no scenario has them"),
     ("Applications that pause", "flows here always have data; the shared suite asks for the window after a pause"),
     ("Options", "every scenario has them at their defaults"),
-    ("Chance", "{repeated} run three times with other seeds, and the mean counts; the other scenarios run once"),
+    ("Rare events", f"every scenario runs {REPEATS} times; what happens once in a hundred runs may be in none of them"),
 )
 """Questions of RFC 9743 that the report leaves open, and why."""
 
@@ -74,6 +75,7 @@ def _render(judgement: Judgement) -> str:
         why=why,
         said=lambda point: sentence(judgement, point),
         levels=levels(),
+        chance=chance(),
         rule=rule(),
         text=text_of,
         limit=limit,
@@ -88,16 +90,10 @@ def _render(judgement: Judgement) -> str:
 
 
 def _unjudged(judgement: Judgement) -> tuple[tuple[str, str], ...]:
-    repeated = ", ".join(case.case.name for case in judgement.cases if "1" in _repeats(case))
-    said = tuple((question, reason.format(repeated=repeated or "none")) for question, reason in UNJUDGED)
     if not is_python(judgement.source.name):
-        return said
+        return UNJUDGED
     kernels = "no kernel executes Python: whether a control in C with the same decisions behaves alike is open"
-    return (("Real kernels", kernels), *said[1:])
-
-
-def _repeats(case: Judged) -> set[str]:
-    return {str(cell.repeat) for cell in case.run.cells}
+    return (("Real kernels", kernels), *UNJUDGED[1:])
 
 
 def _facts(judgement: Judgement) -> list[tuple[str, Any]]:

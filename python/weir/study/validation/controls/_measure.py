@@ -80,6 +80,7 @@ class Variants:
     comparison: Comparison
     rows: tuple[Row, ...]
     failures: tuple[str, ...]
+    """Each failed cell, with its side and its error; no row is about it."""
     date: str
     kernel: str
 
@@ -118,9 +119,9 @@ def execute(
         for side in sides(chosen, against)
     ]
     failures = [f"{one.task.side.name}: {text}" for one in done for text in one.failures]
-    if failures:
-        raise StudyError("\n  ".join(["some cells could not be executed:", *failures[:5]]))
-    runs = {one.task.side.name: opened(one.task.folder) for one in done}
+    runs = {one.task.side.name: opened(one.task.folder) for one in done if not one.reason}
+    if len(runs) < 2:
+        raise StudyError("\n  ".join(["nothing is left to compare; these cells failed:", *failures]))
     comparison = compare(list(runs.values()), labels=list(runs), metrics=_METRICS, phases=[None], flows=False)
     kernel = lab.find()
     version = kernel.version if kernel else ""
@@ -131,8 +132,8 @@ def _rows(comparison: Comparison) -> list[Row]:
     rows = []
     for pair in PAIRS:
         for group in comparison.groups:
-            if pair.reference in group.cells and pair.test in group.cells:
-                both = [group.cells[label] for label in (pair.reference, pair.test)]
+            both = [group.cells.get(label, ()) for label in (pair.reference, pair.test)]
+            if len(both[0]) == len(both[1]) > 0:  # a repeat of the other has failed
                 rows.append(_row(comparison, pair, group.number, factors_of(group), both))
     return rows
 
