@@ -228,8 +228,8 @@ _ACKS = Table(
     "time. The state is that afterwards. Round-trip time and delivery rate are the samples that the sender itself "
     "takes, those of a congestion control with `cong_control`, in whole microseconds: of the last packet that the "
     "acknowledgement reports as delivered for the first time, selectively or not. A retransmitted packet gives a "
-    "round-trip time only by an echoed timestamp. In the lab, they are the kernel's rate sample; a train of segments is "
-    "one row there.",
+    "round-trip time only by an echoed timestamp. In the lab, they are the kernel's rate sample; a train of segments "
+    "is one row there.",
     (
         Column("time_ns", pa.uint64(), "When, since the start of the run."),
         _FLOW,
