@@ -40,11 +40,12 @@ def main() -> int:
             failures = execute(plan, store, ROOT / "runs" / "claims", force=asked.force, tell=_tell)
         except engine.EngineError as error:
             failures = [str(error)]
+        for failure in failures:
+            print(failure, file=sys.stderr, flush=True)
+        print("writing the pages of what is stored", flush=True)
         store = Store(PLACE / "results")
         for file in write(Pages(papers, scenarios, store), ROOT / "docs"):
             print(f"wrote {file.relative_to(ROOT)}")
-    for failure in failures:
-        print(failure, file=sys.stderr)
     return 1 if failures else 0
 
 
