@@ -180,6 +180,45 @@ def changing(queue: str, change: str, access: str = "100Mbps", each: str = "19Mb
     return _CHANGING.format(queue=queue, change=change, access=access, each=each)
 
 
+_MARKING = """
+title: Random marks
+topology:
+  dumbbell:
+    pairs: 2
+    access: {{rate: 100Mbps}}
+    bottleneck: {{rate: {rate}, queue: {{marks: {{size: 1000packets, p: {p}}}}}}}
+    rtt: 10ms
+transport: {{cc: dctcp}}
+workload:
+  - {{name: capable, kind: bulk, between: "pairs[0]", transport: {{ecn: true}}, until: {until}}}
+  - {{name: other, kind: cbr, between: "pairs[1]", rate: 4Mbps, until: {until}}}
+measure: {{goodput: 1s, tcp: 1s, links: 1s}}
+"""
+
+
+def marking(p: float = 0.1, rate: str = "20Mbps", until: str = "3s") -> str:
+    """A flow of DCTCP and one of UDP, which has no ECN, through a queue that marks at random."""
+    return _MARKING.format(p=p, rate=rate, until=until)
+
+
+def marks_of(sink: Memory, plan: dict[str, Any]) -> tuple[int, int]:
+    """The packets that the bottleneck marked, and those that the flow with ECN sent."""
+    links = sink.columns("links")
+    marked = sum(
+        marks
+        for link, marks in zip(links["link"], links["mark_packets"], strict=True)
+        if plan["links"][link]["name"] == "bottleneck"
+    )
+    flows = sink.columns("flows")
+    return marked, dict(zip(flows["flow"], flows["sent_packets"], strict=True))[0]
+
+
+def assert_share(found: tuple[int, int], p: float) -> None:
+    """Five standard errors of a binomial count: a fair draw fails once in two million seeds."""
+    marked, packets = found
+    assert abs(marked - p * packets) < 5 * math.sqrt(p * (1 - p) * packets), f"{marked} of {packets} are marked"
+
+
 @functools.cache
 def of_catalogue(name: str) -> scenario.Scenario:
     """A scenario of the catalogue, loaded once for all tests of a process."""

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from emul_support import cell_of, manifest_of, needs_emul, remains_of, text, weir
 
-from shared import Memory, execute, plan_of
+from shared import Memory, assert_share, execute, marking, marks_of, plan_of
 from weir.bpf import status
 from weir.hosts import selfcheck
 from weir.hosts.congestion import kernel_names
@@ -58,6 +58,15 @@ def test_the_kernel_gets_what_the_simulator_gets() -> None:
     # 1448 of 1538 bytes are payload; both lose the time of slow start.
     assert goodput_bps(simulator, plan) == pytest.approx(18.5e6, rel=0.05)
     assert goodput_bps(kernel, plan) == pytest.approx(goodput_bps(simulator, plan), rel=0.1)
+
+
+def test_the_emulator_marks_at_random() -> None:
+    """All marks are the first flow's: the packets of the other one cannot carry any, and pass."""
+    plan = plan_of(marking())
+    sink, _ = execute("emul", plan)
+    found = marks_of(sink, plan)
+    assert found[1] > 1000
+    assert_share(found, 0.1)
 
 
 def test_the_tables_agree_with_each_other(shared: tuple[dict[str, Any], Memory]) -> None:

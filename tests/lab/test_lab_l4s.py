@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from shared import execute, plan_of
+from shared import assert_share, execute, marking, marks_of, plan_of
 from weir.lab import Kernel
 
 _PAGE = Path(__file__).parents[2] / "docs" / "l4s.md"
@@ -64,3 +65,13 @@ def test_a_kernels_packets_have_the_class_of_the_page(kernel: Kernel, name: str)
             counted[("l4s", "classic")[number]] += size
     assert max(counted, key=lambda one: counted[one]) == rows[0][3]
     assert min(counted.values()) < 0.02 * max(counted.values())
+
+
+def test_random_marks_in_the_lab_are_the_emulators(kernel: Kernel) -> None:
+    """All marks are the first flow's: the packets of the other one cannot carry any, and pass."""
+    asked = plan_of(marking(until="2s"))
+    sink, _ = execute("lab", asked)
+    assert json.loads(sink.files["lab.json"].getvalue())["links"] == "weir-emu"
+    found = marks_of(sink, asked)
+    assert found[1] > 1000
+    assert_share(found, 0.1)

@@ -1,4 +1,4 @@
-"""Queues that mark: step marking, CoDel's threshold for marks, and the coupled queues of L4S."""
+"""Queues that mark: step marking, CoDel's threshold for marks, random marks, and the coupled queues of L4S."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from shared import assert_share, execute, marking, marks_of, plan_of
 from weir import queues, scenario
 from weir.hosts.wiring import WiringError, refuse_other_stacks
-from weir.plan import CodelQueue, Dualpi2Queue, StepQueue, queue_classes, typed
+from weir.plan import CodelQueue, Dualpi2Queue, MarksQueue, StepQueue, queue_classes, typed
 from weir.scenario import ScenarioError
 
 _DOCUMENT = """
@@ -51,6 +52,7 @@ def test_the_kernel_marks_by_a_codel_that_never_drops() -> None:
         ("{step: {threshold: 1ms, drop: true}}", "step marking with `drop`"),
         ("{step: {threshold: 1B}}", "a threshold of less than a microsecond"),
         ("{codel: {ce_threshold: 1ms}}", "`ce_threshold`, whose marks Linux counts apart"),
+        ("{marks: {p: 1%}}", "a queue marks, for which weir has no discipline of the kernel"),
         ("dualpi2", "a queue dualpi2, for which weir has no discipline of the kernel"),
     ],
 )
@@ -132,3 +134,48 @@ def test_prague_behind_coupled_queues_needs_the_simulator() -> None:
         refuse_other_stacks(classic)
     any_ect = scenario.parse(text.format(queue="{dualpi2: {any_ect: true}}", transport="")).cells()[0].plan()
     refuse_other_stacks(typed(any_ect))
+
+
+def test_random_marks_have_a_probability_and_a_limit() -> None:
+    queue = bottleneck("{marks: {p: 1%}}").queue
+    assert isinstance(queue, MarksQueue)
+    assert (queue.p, queue.limit.packets) == (0.01, 1000)
+    assert bottleneck("{marks: {size: 50packets, p: 0.25}}").queue.limit.packets == 50
+
+
+@pytest.mark.parametrize(
+    ("queue", "said"),
+    [
+        ("marks", "`marks` needs `p`"),
+        ("{marks: {size: 50packets}}", "p"),
+        ("{marks: {p: 120%}}", "120%"),
+        ("{marks: {p: 1%, threshold: 1ms}}", "threshold"),
+    ],
+)
+def test_mistakes_in_random_marks_are_told(queue: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        compiled(queue)
+    assert said in str(caught.value)
+
+
+def test_the_share_of_random_marks_is_their_probability() -> None:
+    """All marks are the first flow's: the packets of the other one cannot carry any, and pass."""
+    plan = plan_of(marking(p=0.02, rate="300Mbps", until="15s"))
+    sink, _ = execute("sim", plan)
+    found = marks_of(sink, plan)
+    assert found[1] > 100_000
+    assert_share(found, 0.02)
+    flows = sink.columns("flows")
+    # The link may have marked a packet or two that were still on their way at the end.
+    assert flows["marked_packets"] == [pytest.approx(found[0], abs=20), 0]
+    assert flows["lost_packets"] == [0, 0]
+
+
+def test_a_seed_marks_the_same_packets_again() -> None:
+    def windows(seed: int) -> list[int]:
+        text = marking(until="1s").replace("tcp: 1s", "tcp: 5ms") + f"seed: {seed}\n"
+        found: list[int] = execute("sim", plan_of(text))[0].columns("samples")["cwnd"]
+        return found
+
+    assert windows(1) == windows(1)
+    assert windows(1) != windows(2)

@@ -18,6 +18,7 @@ queues! {
         Droptail = droptail::DroptailQueue;
         Red = red::RedQueue;
         Step = step::StepQueue;
+        Marks = marks::MarksQueue;
     }
     at departure {
         Codel = codel::CodelQueue;

@@ -58,6 +58,7 @@ __all__ = [
     "Loss",
     "LossChange",
     "Mark",
+    "MarksQueue",
     "Measure",
     "Members",
     "Memory",
@@ -593,6 +594,15 @@ class StepQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="step")
     """Bytes on the wire above which arriving packets are marked."""
 
 
+class MarksQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="marks"):
+    """First in, first out; marks each packet with a constant probability."""
+
+    limit: Limit
+    """Hard limit."""
+    p: float
+    """Probability of a mark."""
+
+
 class CodelQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="codel"):
     """Controlled delay (RFC 8289)."""
 
@@ -836,6 +846,7 @@ Queue: TypeAlias = (
     DroptailQueue
     | RedQueue
     | StepQueue
+    | MarksQueue
     | CodelQueue
     | FqCodelQueue
     | FqQueue

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weir_elements::plan::{
-    CodelQueue, DroptailQueue, DrrQueue, DualPi2Queue, EtsQueue, FqCodelQueue, FqQueue, HtbQueue, PieQueue,
+    CodelQueue, DroptailQueue, DrrQueue, DualPi2Queue, EtsQueue, FqCodelQueue, FqQueue, HtbQueue, MarksQueue, PieQueue,
     PoliceQueue, PrioQueue, QuickstartQueue, RcpQueue, RedQueue, SfqQueue, StepQueue, TbfQueue, WfqQueue, WrrQueue,
     XcpQueue,
 };
@@ -50,6 +50,10 @@ pub fn red() -> impl Strategy<Value = Queue> {
 pub fn step() -> impl Strategy<Value = Queue> {
     (limit(), 0u64..30_000, any::<bool>())
         .prop_map(|(limit, threshold_bytes, drop)| Queue::Step(StepQueue { limit, threshold_bytes, drop }))
+}
+
+pub fn marks() -> impl Strategy<Value = Queue> {
+    (limit(), 0.0f64..=1.0).prop_map(|(limit, p)| Queue::Marks(MarksQueue { limit, p }))
 }
 
 /// Both schedulers, and controllers that act within the times of the arrivals.
@@ -235,6 +239,7 @@ fn any_plain_queue() -> impl Strategy<Value = Queue> {
         droptail(),
         red(),
         step(),
+        marks(),
         dualpi2(),
         (limit(), 0.01f64..2.0, 0.01f64..2.0, 0.0f64..1.0)
             .prop_map(|(limit, alpha, beta, gamma)| Queue::Xcp(XcpQueue { limit, alpha, beta, gamma })),

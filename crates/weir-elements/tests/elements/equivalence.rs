@@ -7,7 +7,7 @@ use weir_elements::{Admission, AdmissionQueue, Arrival, DropReason, FifoLink, Of
 use weir_elements::{Limit, Mark, Queue, RedCurve};
 use weir_units::{Rate, Stream, Time};
 
-use crate::common::{EventedLink, arrivals, arrivals_on_departures, droptail, port, red, step};
+use crate::common::{EventedLink, arrivals, arrivals_on_departures, droptail, marks, port, red, step};
 use crate::testing::TestPacket;
 
 /// What became of the packets of one mode.
@@ -72,6 +72,11 @@ proptest! {
     }
 
     #[test]
+    fn marks_links_are_equal(queue in marks(), port in port(), arrivals in arrivals()) {
+        prop_assert_eq!(analytic(&queue, port, &arrivals), evented(&queue, port, &arrivals));
+    }
+
+    #[test]
     fn red_and_wred_links_are_equal(queue in red(), port in port(), arrivals in arrivals()) {
         prop_assert_eq!(analytic(&queue, port, &arrivals), evented(&queue, port, &arrivals));
     }
@@ -85,7 +90,7 @@ proptest! {
 
     /// A departure comes before an arrival of the same instant, in both modes.
     #[test]
-    fn links_are_equal_at_ties(queue in prop_oneof![droptail(), red(), step()], arrivals in arrivals_on_departures(EXACT)) {
+    fn links_are_equal_at_ties(queue in prop_oneof![droptail(), red(), step(), marks()], arrivals in arrivals_on_departures(EXACT)) {
         prop_assert_eq!(analytic(&queue, EXACT, &arrivals), evented(&queue, EXACT, &arrivals));
     }
 
