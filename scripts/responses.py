@@ -40,6 +40,21 @@ RATED_FROM_S, RATED_TO_S = 10, 60
 """The path of BBR's paper, figure 8, and the time over which goodput is measured on it."""
 SETTLING, MEASURED = 16, 12
 """Losses before and during the measurement."""
+MARKED: Mapping[str, Sequence[int]] = {"dctcp": (100,), "prague": (100, 10)}
+"""Controls that react to the share of marks, and the round-trip times at which that is measured, ms. Prague's differs
+below 25 ms."""
+MARKED_PACKETS = {
+    0.1: 1_000_000,
+    0.05: 1_000_000,
+    0.03: 2_000_000,
+    0.02: 2_000_000,
+    0.01: 4_000_000,
+    0.003: 16_000_000,
+    0.001: 60_000_000,
+}
+"""Packets of a measurement, by probability of marks. A window forgets its beginning within some 5 / p^2 packets; the
+first third, at least 20 / p^2, is for that. The rest leaves an error of about 1 %."""
+MARK_RATES = tuple(MARKED_PACKETS)
 EQUAL, UNEQUAL = (40, 40), (20, 100)
 """Round-trip times of both flows, ms."""
 SHARED_FROM_S, SHARED_TO_S = 20, 100
@@ -50,14 +65,15 @@ STEP_BIN_MS = 200
 """Flows of a control with explicit feedback: they begin one after the other, and stop so from the middle on."""
 _PAYLOAD = 1448
 _RATED = "rate:"
-_CHEAP = 1e-4
-"""A check measures responses at this loss rate and above, which take a second each."""
+_MARKED = "mark:"
+_CHEAP = (1e-4, 1e-2)
+"""A check measures responses at this loss rate, or probability of marks, and above, which take a second each."""
 _SAMPLE = 6
 """Figures that a check measures again."""
 
 Figure = tuple[str, str]
-"""A control and the loss rate (behind ``rate:`` if it is one of `RATED_LOSS_RATES`) or the round-trip times, as the
-data name them."""
+"""A control and the loss rate (behind ``rate:`` if it is one of `RATED_LOSS_RATES`), the probability of marks (behind
+``mark:`` and a round-trip time) or the round-trip times, as the data name them."""
 
 
 class _Memory:
@@ -97,7 +113,13 @@ def figures() -> list[Figure]:
     rated = [rated_kind(p) for p in RATED_LOSS_RATES]
     known = controls()
     found = list(itertools.product(known, kinds)) + [one for one in itertools.product(known, rated) if one[0] in RATED]
+    found += [(name, marked_kind(rtt, p)) for name, rtts in MARKED.items() for rtt in rtts for p in MARK_RATES]
     return found + [(name, STEPS) for name in explicit()]
+
+
+def marked_kind(rtt_ms: int, p: float) -> str:
+    """The name of the mean window at a round-trip time and a probability of marks."""
+    return f"{_MARKED}{rtt_ms}:{p:g}"
 
 
 def rated_kind(p: float) -> str:
@@ -111,6 +133,9 @@ def measure(figure: Figure) -> Any:
     name, kind = figure
     if kind == STEPS:
         return steps(_executed(_stepping(name)))
+    if kind.startswith(_MARKED):
+        rtt_ms, p = kind.removeprefix(_MARKED).split(":")
+        return settled_window(_executed(_marking(name, int(rtt_ms), float(p))))
     if kind.startswith(_RATED):
         return rated(_executed(_limited(name, float(kind.removeprefix(_RATED)))))
     if "," not in kind:
@@ -150,6 +175,35 @@ def _losing(name: str, p: float) -> dict[str, Any]:
         "workload": [{"name": "flow", "between": "pairs", "kind": "transfer", "size": f"{losses[-1] * _PAYLOAD}B"}],
         "duration": "20000s",
         "measure": {"tcp": "50ms", "goodput": "1000s", "links": "1000s"},
+    }
+
+
+def _marking(name: str, rtt_ms: int, p: float) -> dict[str, Any]:
+    """A transfer whose packets are marked at random, each on its own, on a path whose rate and queue do not matter."""
+    return {
+        "title": f"{name} at a probability of marks of {p:g}",
+        "seed": 1,
+        "topology": {
+            "dumbbell": {
+                "pairs": 1,
+                "access": {"rate": "100Gbps", "queue": "10000000packets"},
+                "bottleneck": {"rate": "100Gbps", "queue": {"marks": {"size": "10000000packets", "p": p}}},
+                "rtt": f"{rtt_ms}ms",
+            }
+        },
+        "transport": {
+            "cc": name,
+            "stack": "linux",
+            "ack": "every",
+            "buffers": "4GB",
+            "processing": "0s",
+            "ecn": True,
+        },
+        "workload": [
+            {"name": "flow", "between": "pairs", "kind": "transfer", "size": f"{MARKED_PACKETS[p] * _PAYLOAD}B"}
+        ],
+        "duration": "40000s",
+        "measure": {"tcp": f"{rtt_ms / 2:g}ms", "goodput": "1000s", "links": "1000s"},
     }
 
 
@@ -238,6 +292,12 @@ def mean_window(tables: _Memory) -> float | None:
     return round(float(windows.mean()), 2) if len(windows) >= 10 else None
 
 
+def settled_window(tables: _Memory) -> float:
+    """The mean window, packets, over the last two thirds of the packets."""
+    windows, sent = tables.column("samples", "cwnd"), tables.column("samples", "acked_bytes")
+    return round(float(windows[sent > sent[-1] / 3].mean()), 2)
+
+
 def rated(tables: _Memory) -> int:
     """The goodput of the only flow from :data:`RATED_FROM_S` to :data:`RATED_TO_S`, b/s."""
     delivered = tables.column("goodput", "delivered_bytes")
@@ -290,7 +350,8 @@ def stored() -> dict[str, Any]:
 def drawn(seed: str, count: int = _SAMPLE) -> list[Figure]:
     """Some of the cheap figures, by ``seed``; half of them are windows."""
     rates = [figure for figure in figures() if "," in figure[1] or figure[1].startswith((_RATED, STEPS))]
-    cheap = [figure for figure in figures() if figure not in rates and float(figure[1]) >= _CHEAP]
+    windows = [figure for figure in figures() if figure not in rates]
+    cheap = [(name, kind) for name, kind in windows if float(kind.rpartition(":")[2]) >= _CHEAP[_MARKED in kind]]
     dice = random.Random(seed)
     return dice.sample(cheap, count - count // 2) + dice.sample(rates, count // 2)
 

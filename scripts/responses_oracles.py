@@ -138,3 +138,93 @@ RATED_ORACLES: Mapping[str, RatedOracle] = {
     ),
 }
 """By control. Reno and CUBIC have the closed forms of their windows over the round-trip time, until the rate limits."""
+
+
+# Marks ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MarkOracle:
+    """What a control's mean window should be if each packet is marked with a probability, independently."""
+
+    window: Callable[[float, float], float]
+    """By probability and round-trip time, seconds."""
+    text: str
+    """The balance that it solves, and its source."""
+    least: float = 0.0
+    """The smallest probability for which it holds."""
+
+
+def _balanced(excess: Callable[[float], float], p: float) -> float:
+    """The window at which ``excess``, what marks take beyond what is gained, is zero; it grows with the window."""
+    low, high = 1.0, 100 / p
+    for _ in range(100):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if excess(middle) > 0 else (middle, high)
+    return low
+
+
+_SMOOTHING = 1 / 16
+"""Weight of a round trip in the estimate of the marked share: g of both controls."""
+_TARGET_S = 0.025
+"""The round-trip time as over which Prague grows where the path is shorter."""
+
+
+def _dctcp_marked(p: float, _rtt_s: float) -> float:
+    """Whole packets: a round trip without a mark gains one, and a reduction takes the integer part of W alpha / 2.
+
+    alpha is taken as normal with the variance of a smoothed binomial share.
+    """
+
+    def excess(window: float) -> float:
+        marks = p * window
+        deviation = math.sqrt(_SMOOTHING / (2 - _SMOOTHING) * marks * (1 - p)) / 2
+        taken = sum(0.5 * math.erfc((k - marks / 2) / (deviation * math.sqrt(2))) for k in range(1, 60))
+        return taken - 1 / math.expm1(marks)
+
+    return _balanced(excess, p)
+
+
+def _below(count: int, mean: float) -> float:
+    """The probability that a Poisson process of ``mean`` has ``count`` events or more."""
+    return 1 - sum(math.exp(-mean) * mean**k / math.factorial(k) for k in range(count))
+
+
+def _prague_marked(p: float, rtt_s: float) -> float:
+    """Gains by each packet without a mark; after a reduction the next mark counts that comes a round trip later.
+
+    Below 25 ms: only the first of those that comes 25 ms later.
+    """
+    share = min(rtt_s / _TARGET_S, 1)
+
+    def excess(window: float) -> float:
+        marks = p * window
+        episodes = 1 + sum(_below(k, marks * (1 / share - k)) for k in range(1, math.ceil(1 / share)))
+        return marks / 2 - (1 - p) * share**2 * episodes * (1 + 1 / marks)
+
+    return _balanced(excess, p)
+
+
+MARK_ORACLES: Mapping[str, MarkOracle] = {
+    "dctcp": MarkOracle(
+        _dctcp_marked,
+        "m = p W marks come in a round trip. A reduction begins with a mark and lasts a round trip, in which nothing "
+        "grows (RFC 8257, section 3.3, on Linux' state of reduction). Until the next mark the window gains a packet "
+        "for each whole round trip, 1 / (e^m - 1) in the mean. A reduction takes the integer part of W alpha / 2; "
+        "alpha is normal with mean p and variance p (1 - p) / W g / (2 - g), g = 1/16. Both are equal at m = 1.8",
+        0.03,
+    ),
+    "prague": MarkOracle(
+        _prague_marked,
+        "m = p W marks come in a round trip. A reduction takes alpha W / 2 = m / 2, and the next one comes 1 + 1 / m "
+        "round trips later. In each round trip, also in those of reductions, the packets without a mark gain 1 - p. "
+        "Both are equal at m = 1 + sqrt(3) = 2.7 (draft-briscoe-iccrg-prague-congestion-control-04, section "
+        "2.4.2). Below 25 ms the gain is (RTT / 25 ms)^2 and reductions are at least 25 ms apart (section 2.4.4)",
+    ),
+}
+"""By control."""
+
+
+def scalable(p: float) -> float:
+    """Two marks a round trip, whatever the rate (RFC 9332, section 1.2)."""
+    return 2 / p

@@ -12,6 +12,9 @@ from responses import (
     DATA,
     EQUAL,
     LOSS_RATES,
+    MARK_RATES,
+    MARKED,
+    MARKED_PACKETS,
     MEASURED,
     RATE_BPS,
     RATED,
@@ -29,10 +32,11 @@ from responses import (
     STEPS,
     UNEQUAL,
     explicit,
+    marked_kind,
     rated_kind,
     shares,
 )
-from responses_oracles import ORACLES, RATED_ORACLES, Oracle
+from responses_oracles import MARK_ORACLES, ORACLES, RATED_ORACLES, MarkOracle, Oracle, scalable
 
 from weir.report import theme
 
@@ -55,10 +59,14 @@ responses`. The page is made of [the stored figures](response-functions/data.jso
 - **Fairness**: two flows of one control share 50 Mb/s and a drop-tail queue of 50 ms. The second begins a second later.
   Both have a round-trip time of {equal} ms, or one of {short} and the other of {long} ms. Shares are means from {begin}
   to {end} s.
+- **[By marks](#dctcp)**: DCTCP and [Prague](#prague) answer marks in proportion to their share. Each packet of one
+  transfer is marked with probability p, independently of the others, by the queue
+  [`marks`](elements.md#marks). The path is that of the response function. The mean is over the last two thirds of
+  {least:g} to {most:g} million packets, which leaves an error of about 1 %.
 - **[Goodput by loss rate](#goodput-by-loss-rate)** is measured where a window says nothing: BBR does not answer each
   loss. One flow has 100 Mb/s, {rtt:g} ms and a queue of one bandwidth-delay product, and packets are lost at random.
 - **Pictures**: points are measured, the solid line is expected, the dashed one is Reno's sqrt(1.5 / p). Blue is the
-  first flow, with the shorter round-trip time; orange is the second.
+  first flow, with the shorter round-trip time; orange is the second. In pictures by marks, the dashed line is 2 / p.
 
 | control | C | d | share of the larger at equal RTT | share of the shorter RTT |
 |---|--:|--:|--:|--:|
@@ -70,6 +78,20 @@ C and d are those of C / p^d, fitted by least squares of the logarithms from p =
 """
 
 _NOTES = {
+    "dctcp": "Rare marks: below p = 0.03 DCTCP's window is not that of the balance, and is not steady. It adds a "
+    "sixteenth of the marked share to alpha in whole 1024ths, as Linux does: a share below 1/64 adds nothing, an alpha "
+    "below 1/64 decays to zero, and a reduction takes nothing. Windows do not grow during such a reduction "
+    "either, so that they creep up until nearly each round trip has a mark. The values in the table are means "
+    "over a window that grows: at p = 0.003 it has 411 packets in the first eighth of the transfer and 1222 in "
+    "the last. The kernel's own does the same. Over 100 s at p = 0.02 `linux:dctcp` in the lab has mean windows "
+    "of 47.5, 86.8, 112.1, 128.6 and 138.6 packets in each 20 s, and `dctcp` in the simulator 47.8, 87.8, 112.4, "
+    "128.7 and 138.7; from 20 s on at p = 0.05, 37.2 and 37.0 (2026-11-29, `weir run "
+    "examples/dctcp-rare-marks.yaml --method lab --set transport.cc=linux:dctcp`, and `--method sim`; "
+    "acknowledgements are delayed there). With `shift_g: 2`, shares from 1/256 on count, and the window at p = "
+    "0.01 is 171 packets, which is 3.7 % more than the balance has with g = 1/4.",
+    "prague": "It keeps alpha in fractions of 2^-20, and so has the same number of marks in a round trip at any rate. "
+    "At 10 ms it has the rate that the balance has at 25 ms, within some per cent: 115 / p packets a second, "
+    "beside 109 / p.",
     "bbr": "It does not reduce its window for single losses, and fills the path of 100 Gb/s within a few round trips: "
     "the transfer ends before a window can be measured. Its response is that of its "
     "[goodput](#goodput-by-loss-rate). The flow with the longer round-trip time has the greater share: it keeps "
@@ -103,6 +125,8 @@ def page(found: Mapping[str, Any]) -> str:
         long=UNEQUAL[1],
         begin=SHARED_FROM_S,
         end=SHARED_TO_S,
+        least=min(MARKED_PACKETS.values()) / 1e6,
+        most=max(MARKED_PACKETS.values()) / 1e6,
     )
     told = explicit()
     parts = {name: _Part(name, figures) for name, figures in found["figures"].items() if name not in told}
@@ -202,6 +226,8 @@ class _Part:
     def __init__(self, name: str, figures: Mapping[str, Any]) -> None:
         self.name = name
         self.windows: Windows = {f"{p:g}": figures[f"{p:g}"] for p in LOSS_RATES}
+        rtts = MARKED.get(name, ())
+        self.marked = {rtt: {p: figures[marked_kind(rtt, p)] for p in MARK_RATES} for rtt in rtts}
         self.equal, self.unequal = (figures[",".join(map(str, rtts))] for rtts in (EQUAL, UNEQUAL))
 
     def row(self) -> str:
@@ -220,6 +246,8 @@ class _Part:
             lines += self._table(oracle)
         if oracle:
             lines += [f"Expected: {oracle.text}{_limit(oracle)}.", ""]
+        if self.marked:
+            lines += self._by_marks(MARK_ORACLES[self.name])
         if self.name in _NOTES:
             lines += [_NOTES[self.name], ""]
         lines += [f"Goodput (Mb/s): {_megabits(self.equal)} at {EQUAL[0]} ms each; {_megabits(self.unequal)} at "
@@ -237,6 +265,24 @@ class _Part:
             rows.append(["expected", *(f"{oracle.window(float(p)):.4g}" for p in columns)])
             rows.append(["difference", *(_difference(oracle, p, self.windows[p]) for p in columns)])
         return [*("| " + " | ".join(row) + " |" for row in rows), ""]
+
+    def _by_marks(self, oracle: MarkOracle) -> list[str]:
+        """The table against marks: a row for each round-trip time, with what is expected and the difference."""
+        rows = [["probability of marks", *(f"{p:g}" for p in MARK_RATES)], ["---", *("--:" for _ in MARK_RATES)]]
+        rows.append(["2 / p (packets)", *(f"{scalable(p):.4g}" for p in MARK_RATES)])
+        for rtt, windows in self.marked.items():
+            expected = {p: oracle.window(p, rtt / 1000) for p in MARK_RATES if p >= oracle.least}
+            apart = {p: f"{100 * (windows[p] / known - 1):+.1f} %" for p, known in expected.items()}
+            rows.append([f"mean window at {rtt} ms (packets)", *(f"{windows[p]:.4g}" for p in MARK_RATES)])
+            rows.append(["expected", *(f"{expected[p]:.4g}" if p in expected else "" for p in MARK_RATES)])
+            rows.append(["difference", *(apart.get(p, "") for p in MARK_RATES)])
+        table = ["| " + " | ".join(row) + " |" for row in rows]
+        limit = f" (for p of {oracle.least:g} and more)" if oracle.least else ""
+        alt = f"Mean window of {self.name} by the probability of marks, beside what is expected and 2 / p"
+        return [
+            f"![{alt}](response-functions/{self.name}-marks.svg)", "", *table, "",
+            f"Expected by marks{limit}: {oracle.text}.", "",
+        ]  # fmt: skip
 
 
 _ALT = "Mean window of {name} by loss rate; goodput of two flows at equal and at different round-trip times"
@@ -276,8 +322,14 @@ _FLOWS = {"first": "#0072B2", "second": "#D55E00"}
 def write_pictures(found: Mapping[str, Any]) -> None:
     """Writes a picture for each control beside the data."""
     for name, figures in found["figures"].items():
-        svg = str(vl_convert.vegalite_to_svg(json.dumps(picture(name, figures)), allowed_base_urls=[]))
-        (DATA.parent / f"{name}.svg").write_text(svg + "\n", encoding="utf-8")
+        _write(name, picture(name, figures))
+        if name in MARKED:
+            _write(f"{name}-marks", _framed([_by_marks(name, rtt, figures) for rtt in MARKED[name]]))
+
+
+def _write(name: str, drawing: Mapping[str, Any]) -> None:
+    svg = str(vl_convert.vegalite_to_svg(json.dumps(drawing), allowed_base_urls=[]))
+    (DATA.parent / f"{name}.svg").write_text(svg + "\n", encoding="utf-8")
 
 
 def picture(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -378,6 +430,36 @@ def _response(name: str, figures: Mapping[str, Any]) -> dict[str, Any]:
         },
         "layer": [
             _layer(reno, {"type": "line", "strokeDash": [2, 3], "strokeWidth": 1, "color": _EXPECTED, "clip": True}),
+            _layer(line, {"type": "line", "strokeWidth": 1.6, "color": "#333333", "clip": True}),
+            _layer(measured, {"type": "point", "filled": True, "size": 38, "color": _POINTS, "opacity": 1}),
+        ],
+    }  # fmt: skip
+
+
+def _by_marks(name: str, rtt_ms: int, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Windows by the probability of marks, what is expected, and 2 / p as a dashed line."""
+    measured = [{"p": p, "window": figures[marked_kind(rtt_ms, p)]} for p in MARK_RATES]
+    fine = [10 ** (-1 - k / 12) for k in range(25)]
+    line = [
+        {"p": p, "window": MARK_ORACLES[name].window(p, rtt_ms / 1000)}
+        for p in fine
+        if p >= 0.99 * MARK_ORACLES[name].least
+    ]
+    ideal = [{"p": p, "window": scalable(p)} for p in (1e-1, 1e-3)]
+    return {
+        "title": f"Response to marks at {rtt_ms} ms",
+        "width": 1.5 * _WIDTH,
+        "height": _HEIGHT,
+        "encoding": {
+            "x": {"field": "p", "type": "quantitative", "title": "Probability of marks p",
+                  "scale": {"type": "log", "domain": [1e-3, 1e-1], "nice": False},
+                  "axis": {"values": [1e-3, 1e-2, 1e-1], "format": "~e"}},
+            "y": {"field": "window", "type": "quantitative", "title": "Mean window (packets)",
+                  "scale": {"type": "log", "domain": [10, 10000]},
+                  "axis": {"values": [10, 100, 1000, 10000], "format": "~s"}},
+        },
+        "layer": [
+            _layer(ideal, {"type": "line", "strokeDash": [2, 3], "strokeWidth": 1, "color": _EXPECTED, "clip": True}),
             _layer(line, {"type": "line", "strokeWidth": 1.6, "color": "#333333", "clip": True}),
             _layer(measured, {"type": "point", "filled": True, "size": 38, "color": _POINTS, "opacity": 1}),
         ],

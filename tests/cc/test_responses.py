@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import sys
 
 import pytest
@@ -12,7 +13,7 @@ from shared import ROOT
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import responses
-from responses_oracles import ORACLES, RATED_ORACLES
+from responses_oracles import MARK_ORACLES, ORACLES, RATED_ORACLES, scalable
 
 FIGURES = responses.stored()["figures"]
 
@@ -64,6 +65,45 @@ def test_a_changed_figure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_windows_are_those_of_the_closed_form(name: str) -> None:
     for p in ("0.0001", "3e-05", "1e-05"):
         assert FIGURES[name][p] == pytest.approx(ORACLES[name].window(float(p)), rel=WITHIN[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "rtt_ms", "within"), [("dctcp", 100, 0.05), ("prague", 100, 0.03), ("prague", 10, 0.05)]
+)
+def test_windows_by_marks_are_those_of_the_balance(name: str, rtt_ms: int, within: float) -> None:
+    for p in (p for p in responses.MARK_RATES if p >= MARK_ORACLES[name].least):
+        expected = MARK_ORACLES[name].window(p, rtt_ms / 1000)
+        assert FIGURES[name][responses.marked_kind(rtt_ms, p)] == pytest.approx(expected, rel=within)
+
+
+def test_the_balance_of_prague_is_the_closed_form_where_marks_are_few() -> None:
+    """m^2 / 2 = m + 1; m is the marks of a round trip."""
+    assert MARK_ORACLES["prague"].window(1e-5, 0.1) * 1e-5 == pytest.approx(1 + math.sqrt(3), rel=1e-3)
+    assert MARK_ORACLES["prague"].window(1e-5, 0.025) == MARK_ORACLES["prague"].window(1e-5, 0.1)
+
+
+def test_prague_has_as_many_marks_a_round_trip_at_any_rate() -> None:
+    """RFC 9332, section 1.2: about two, as DCTCP where marks are frequent."""
+    found = [FIGURES["prague"][responses.marked_kind(100, p)] / scalable(p) for p in responses.MARK_RATES]
+    assert max(found) < 1.15 * min(found)
+    assert all(1.2 < one < 1.45 for one in found)
+    assert FIGURES["dctcp"][responses.marked_kind(100, 0.05)] == pytest.approx(scalable(0.05), rel=0.15)
+
+
+def test_dctcp_loses_marks_that_are_rarer_than_its_arithmetic_resolves() -> None:
+    """Linux adds F / 16 to alpha in whole 1024ths: nothing for a share below 1/64, or 1/256 with `shift_g: 2`."""
+    made = responses._marking("dctcp", 100, 0.01)
+    made["transport"]["cc"] = {"name": "dctcp", "shift_g": 2}
+    fine = responses.settled_window(responses._executed(made))
+    assert fine == pytest.approx(1.71 / 0.01, rel=0.04)
+    assert FIGURES["dctcp"][responses.marked_kind(100, 0.01)] > 2 * fine
+
+
+def test_the_rate_of_prague_hardly_depends_on_a_short_round_trip() -> None:
+    """At 10 ms about the rate that the balance has at 25 ms, and not 2.5 times as much."""
+    for p in responses.MARK_RATES:
+        rate = FIGURES["prague"][responses.marked_kind(10, p)] / 0.010
+        assert rate == pytest.approx(MARK_ORACLES["prague"].window(p, 0.025) / 0.025, rel=0.1)
 
 
 def test_equal_flows_of_a_fair_control_share_equally() -> None:
