@@ -20,9 +20,21 @@ def test_a_queue_is_named_by_the_keys_that_tell_it_from_others_of_its_kind() -> 
     }
 
 
+def test_a_kind_with_its_defaults_is_one_of_the_kind() -> None:
+    long = "{codel: {target: 5ms, interval: 100ms}}"
+    assert short_names([long, "codel"]) == {long: "codel target: 5ms, interval: 100ms", "codel": "codel"}
+
+
+def test_a_single_key_is_told() -> None:
+    marking = "{codel: {ce_threshold: 1ms}}"
+    assert short_names([marking]) == {marking: "codel ce_threshold: 1ms"}
+
+
 def test_a_name_that_another_value_has_is_not_used() -> None:
     long = "{codel: {target: 5ms, interval: 100ms}}"
-    assert short_names([long, "codel"]) == {long: long, "codel": "codel"}
+    assert short_names([long, "codel target: 5ms"]) == {long: "codel", "codel target: 5ms": "codel target: 5ms"}
+    one = "{red: {size: 500packets, max: 60ms}}"
+    assert short_names([one, "red max: 60ms", "{red: {size: 500packets, max: 8ms}}"])[one] == one
 
 
 def test_short_values_lists_and_text_that_is_no_mapping_stay() -> None:

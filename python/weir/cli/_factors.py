@@ -26,15 +26,17 @@ def short_names(texts: Iterable[str]) -> dict[str, str]:
     """The values of a factor by text, each with its name in a table.
 
     A long mapping, such as a queue, is named by its kind and by the keys that tell it from the other values of this
-    kind: ``red max: 60ms``. Every name is unique; a value keeps its text if its name would not be.
+    kind: ``red max: 60ms``. A single key is told anyway, since the kind alone would read as its defaults. Every name is
+    unique; a value keeps its text if its name would not be.
     """
     values = list(dict.fromkeys(texts))
     found = {text: parsed for text in values if (parsed := _kind(text)) is not None}
     names = {text: text for text in values}
     for text, (kind, own) in found.items():
         if len(text) > _LONG:
-            alike = [leaves for other, leaves in found.values() if other == kind]
-            odd = [f"{key}: {value}" for key, value in own.items() if any(one.get(key) != value for one in alike)]
+            alike = [leaves for other, leaves in found.values() if other == kind] + [{}] * (kind in values)
+            told = {key for key, value in own.items() if len(own) == 1 or any(one.get(key) != value for one in alike)}
+            odd = [f"{key}: {value}" for key, value in own.items() if key in told]
             names[text] = " ".join([kind, ", ".join(odd)]).strip()
     count = list(names.values())
     return {text: name if count.count(name) == 1 and len(name) < len(text) else text for text, name in names.items()}
