@@ -57,7 +57,7 @@ def cc_try(name: str) -> list[str]:
         ValueError: it does what it may not, or there is none of that name. What a signal ends does not return.
     """
 
-def cc_suite(name: str) -> list[tuple[str, str | None]]:
+def cc_suite(name: str) -> list[tuple[str, str | None, str]]:
     """Asks a congestion control what every control should do: each requirement, and what it does instead, if anything.
 
     Raises:

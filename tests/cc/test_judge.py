@@ -13,6 +13,7 @@ import pytest
 from cc_support import EXAMPLE, variant
 
 from shared import Weir
+from weir import cc as users
 from weir import engine
 from weir.cc import ControlError
 from weir.scenario import load, yaml_texts
@@ -330,10 +331,41 @@ def test_a_forbidden_window_in_a_later_check_is_a_rejection_on_the_page(
     ran = weir("cc", "judge", "mine.c", "-q")
     assert ran.code == 1, ran.err
     assert "Shared suite: failed: cong_avoid of mine.c set snd_cwnd to 0; a window has at least one packet" in ran.out
+    assert "where the suite asks: windows of a million packets and of 2^32 do not overflow" in ran.out
     assert "options at their defaults" in ran.out
     assert "Reject: it fails Shared suite" in ran.out
     text = (here / "runs" / "judge-mine" / "report.html").read_text(encoding="utf-8")
     assert "set snd_cwnd to 0" in text
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (
+            "if (tp->snd_cwnd >= 500000) { tp->snd_cwnd /= tp->snd_cwnd >> 20; }",
+            "divides by zero, where the suite asks: windows of a million packets and of 2^32 do not overflow",
+        ),
+        (
+            "if (tp->snd_cwnd == 10000) { tp->snd_cwnd = 0; return; }",
+            "at least one packet, where the suite asks: a loss takes a share of the window, which grows again "
+            "(RFC 5681, section 3.1)",
+        ),
+    ],
+)
+def test_a_fault_in_the_suite_names_the_requirement(tmp_path: Path, statement: str, said: str) -> None:
+    source = variant(tmp_path, statement)
+    with pytest.raises(ControlError) as caught:
+        users.requirements(users.object_of(str(source)), str(source))
+    assert said in re.sub(r" at \S+:\d+", "", str(caught.value))
+
+
+def test_a_requirement_that_is_not_met_is_named_with_its_rfc(tmp_path: Path) -> None:
+    source = variant(tmp_path, "return;")
+    said = {one.title: one.instead for one in users.requirements(users.object_of(str(source)), str(source))}
+    assert said["slow start doubles the window in a round trip, up to the threshold (RFC 5681, section 3.1)"] == (
+        "10 packets become 10, not 20"
+    )
+    assert said["windows of a million packets and of 2^32 do not overflow"] is None
 
 
 def test_the_exit_code_is_that_of_the_recommendation(here: Path, weir: Weir, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ use crate::{
     Algorithm, CcOption, Instance,
     guard::{self, Fault},
     trial::Flow,
+    watch,
 };
 use std::collections::BTreeMap;
 
@@ -36,6 +37,8 @@ impl Demands<'static> {
 pub struct Requirement {
     /// What every control should do.
     pub name: &'static str,
+    /// The RFC that demands it; empty where none does.
+    pub source: &'static str,
     /// What this one does.
     pub instead: Option<String>,
 }
@@ -43,30 +46,46 @@ pub struct Requirement {
 type Verdict = Result<(), String>;
 type Check = fn(&Subject<'_>) -> Verdict;
 
-const ALL: [(&str, Check); 10] = [
-    ("slow start doubles the window in a round trip, up to the threshold", slow_start),
-    ("the window stays where the application limits it", application),
-    ("a loss takes a share of the window, which grows again", loss),
-    ("a window of two packets survives losses", small),
-    ("a timeout restarts from one packet, by slow start", timeout),
-    ("undo restores the window before a spurious loss", undo),
-    ("windows of a million packets and of 2^32 do not overflow", overflow),
-    ("a year of idling earns no burst", idling),
-    ("a pause earns no burst", pause),
-    ("a clock that steps back and a socket of zeros are survived", nonsense),
+const ALL: [(&str, &str, Check); 10] = [
+    ("slow start doubles the window in a round trip, up to the threshold", "RFC 5681, section 3.1", slow_start),
+    ("the window stays where the application limits it", "RFC 7661", application),
+    ("a loss takes a share of the window, which grows again", "RFC 5681, section 3.1", loss),
+    ("a window of two packets survives losses", "RFC 5681, equation 4", small),
+    ("a timeout restarts from one packet, by slow start", "RFC 5681, section 3.1", timeout),
+    ("undo restores the window before a spurious loss", "RFC 4015", undo),
+    ("windows of a million packets and of 2^32 do not overflow", "", overflow),
+    ("a year of idling earns no burst", "RFC 5681, section 4.1", idling),
+    ("a pause earns no burst", "RFC 9438, section 5.8", pause),
+    ("a clock that steps back and a socket of zeros are survived", "", nonsense),
 ];
+
+/// Requirement `index` as the end of a sentence about a violation; empty if there is none.
+pub(crate) fn clause(index: usize) -> String {
+    match ALL.get(index) {
+        None => String::new(),
+        Some((name, "", _)) => format!(", where the suite asks: {name}"),
+        Some((name, source, _)) => format!(", where the suite asks: {name} ({source})"),
+    }
+}
 
 /// Asks a control what every control should do, within `demands`.
 ///
 /// # Errors
-/// The [`Fault`] of a violation; a violation that raises a signal does not return.
+/// The [`Fault`] of a violation, which names the requirement; a violation that raises a signal does not return.
 pub fn suite(algorithm: &Algorithm, demands: &Demands<'_>) -> Result<Vec<Requirement>, Fault> {
     let subject = Subject { algorithm, demands };
-    let verdict = |&(name, check): &(&'static str, Check)| {
-        let instead = guard::caught(|| check(&subject))?.err();
-        Ok(Requirement { name, instead })
+    let verdict = |index: usize| {
+        let (name, source, check) = ALL[index];
+        watch::asking(index);
+        let instead = guard::caught(|| check(&subject))
+            .map_err(|fault| Fault { what: format!("{}{}", fault.what, clause(index)), ..fault })?
+            .err();
+        Ok(Requirement { name, source, instead })
     };
-    (if demands.apart { &ALL[ALL.len() - 1..] } else { &ALL[..] }).iter().map(verdict).collect()
+    let first = if demands.apart { ALL.len() - 1 } else { 0 };
+    let found = (first..ALL.len()).map(verdict).collect();
+    watch::trying(watch::Options::Default);
+    found
 }
 
 /// A control and how it is asked.

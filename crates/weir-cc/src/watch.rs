@@ -9,6 +9,7 @@ use std::{
     sync::atomic::{AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
+use crate::suite;
 use serde::Serialize;
 
 /// Bytes of the record.
@@ -89,6 +90,20 @@ pub(crate) fn trying(options: Options) {
     page().options.store(options as u32, Relaxed);
 }
 
+/// The suite asks requirement `index`.
+pub(crate) fn asking(index: usize) {
+    page().options.store((Options::ALL.len() + index) as u32, Relaxed);
+}
+
+/// What [`trying`] or [`asking`] stored, as the end of a sentence.
+fn clause(stored: u32) -> String {
+    let stored = stored as usize;
+    match Options::ALL.get(stored) {
+        Some(options) => options.clause().to_owned(),
+        None => suite::clause(stored - Options::ALL.len()),
+    }
+}
+
 impl Operation {
     pub fn name(self) -> &'static str {
         NAMES[self as usize]
@@ -103,7 +118,7 @@ struct Page {
     control: AtomicU32,
     /// The signal that ended the process; zero if none was caught.
     signal: AtomicU32,
-    /// The [`Options`] of the trial.
+    /// The [`Options`] of the trial, or the number of the suite's requirement after these.
     options: AtomicU32,
     /// Place of a failed access, bytes after the end of the private state.
     past_state: AtomicI64,
@@ -256,8 +271,9 @@ pub struct Watched {
     pub control: String,
     /// The signal that ended the process; zero if none did.
     pub signal: u32,
-    /// The values of its options in a trial, as the end of a sentence; empty for the defaults, or for the flow's.
-    pub options: &'static str,
+    /// The values of its options in a trial or the suite's requirement, as the end of a sentence; empty for the defaults,
+    /// or for the flow's.
+    pub options: String,
     /// For an access to invalid memory: bytes after the end of the private state, if near it.
     pub past_state: Option<i64>,
     /// The control's position in its object when the signal came.
@@ -283,7 +299,7 @@ impl Watched {
             operation: NAMES[(half(8) as usize).min(NAMES.len() - 1)],
             control: String::from_utf8_lossy(path).into_owned(),
             signal: half(16),
-            options: Options::ALL[(half(20) as usize) % Options::ALL.len()].clause(),
+            options: clause(half(20)),
             past_state: (0..NEAR).contains(&past_state).then_some(past_state),
             at: Some(word(32)).filter(|&at| at != 0),
         })
@@ -312,7 +328,7 @@ mod tests {
     fn a_record_of_garbage_is_harmless() {
         let watched = Watched::parse(&[0xff; WATCH_BYTES]).expect("as long as it should be");
         assert_eq!(watched.operation, "WEIR_PROBE");
-        assert!(watched.in_call && watched.past_state.is_none());
+        assert!(watched.in_call && watched.past_state.is_none() && watched.options.is_empty());
         assert_eq!(Watched::parse(&[]), None);
     }
 }

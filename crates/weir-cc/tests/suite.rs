@@ -77,6 +77,7 @@ fn every_requirement_is_met() {
         let demands = Demands { standard, steady, kept, apart };
         let found = suite(algorithm, &demands).expect("no violation");
         assert_eq!(found.len(), if apart { 1 } else { 10 });
+        assert!(found.iter().all(|one| one.source.is_empty() || one.source.starts_with("RFC ")));
         for one in found {
             let known = otherwise.iter().any(|begin| one.name.starts_with(begin));
             match one.instead {

@@ -43,13 +43,14 @@ pub(crate) fn cc_try(py: Python<'_>, name: &str) -> PyResult<Vec<String>> {
     py.detach(|| weir_cc::trial(&algorithm)).map_err(value_error)
 }
 
-/// Asks a congestion control what every control should do; returns each requirement with what it does instead, or none.
+/// Asks a congestion control what every control should do; returns each requirement with what it does instead, or none,
+/// and the RFC, or an empty text.
 #[pyfunction]
-pub(crate) fn cc_suite(py: Python<'_>, name: &str) -> PyResult<Vec<(&'static str, Option<String>)>> {
+pub(crate) fn cc_suite(py: Python<'_>, name: &str) -> PyResult<Vec<(&'static str, Option<String>, &'static str)>> {
     let algorithm = py.detach(|| weir_cc::find(name)).map_err(value_error)?;
     let found =
         py.detach(|| weir_cc::suite(&algorithm, &weir_cc::Demands::unknown(&algorithm))).map_err(value_error)?;
-    Ok(found.into_iter().map(|one| (one.name, one.instead)).collect())
+    Ok(found.into_iter().map(|one| (one.name, one.instead, one.source)).collect())
 }
 
 /// A C file and the headers beside it that it includes, with the content at the time of reading.

@@ -63,6 +63,13 @@ class Requirement:
     name: str
     instead: str | None
     """What this one does instead; ``None`` if it does it."""
+    source: str
+    """The RFC that demands it; empty where none does."""
+
+    @property
+    def title(self) -> str:
+        """The requirement, and the RFC that demands it."""
+        return f"{self.name} ({self.source})" if self.source else self.name
 
 
 @dataclass(frozen=True)
@@ -241,9 +248,11 @@ def _required(raw: Any) -> tuple[Requirement, ...]:
     """
     found = tuple(Requirement(*one) for one in raw)
     for one in found:
-        if len(found) > _MAX_REQUIREMENTS or not isinstance(one.name, str) or not isinstance(one.instead, str | None):
+        if len(found) > _MAX_REQUIREMENTS or not isinstance(one.instead, str | None):
             raise TypeError
-        if not all(len(text) <= 400 and text.isprintable() for text in (one.name, one.instead or "")):
+        if not isinstance(one.name, str) or not isinstance(one.source, str):
+            raise TypeError
+        if not all(len(text) <= 400 and text.isprintable() for text in (one.name, one.instead or "", one.source)):
             raise ValueError
     return found
 

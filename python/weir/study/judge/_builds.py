@@ -121,7 +121,7 @@ def _suite(source: Path) -> Check:
         return Check(name, "failed", f"{error}. The suite calls it with its options at their defaults, without HyStart")
     broken = [one for one in found if one.instead is not None]
     if broken:
-        said = "\n".join(f"{one.name}: {one.instead}" for one in broken)
+        said = "\n".join(f"{one.title}: {one.instead}" for one in broken)
         outcome: Outcome = "failed" if 2 * len(broken) >= len(found) else "doubtful"
         return Check(name, outcome, f"{len(found) - len(broken)} of {len(found)} requirements are met; not:\n{said}")
     few = "; the rest is about windows that losses set, and its cong_control sets the window" if len(found) == 1 else ""
