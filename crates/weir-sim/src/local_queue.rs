@@ -9,8 +9,6 @@ use weir_units::Time;
 const MEMORY_BYTES: u32 = 780;
 /// Up to this limit each packet's departure wakes the sender.
 const FEW_PACKETS: u32 = 8;
-/// `net.ipv4.tcp_limit_output_bytes`.
-const MOST_BYTES: u64 = 4 << 20;
 
 /// The packets of a flow in its host's queue.
 ///
@@ -46,7 +44,7 @@ impl LocalQueue {
         if self.beside == 0 {
             return sender.local_queue_limit();
         }
-        let limit = sender.bytes_a_millisecond().max(2 * u64::from(full + self.beside)).min(MOST_BYTES);
+        let limit = sender.bytes_a_millisecond().max(2 * u64::from(full + self.beside)).min(sender.most_local_bytes());
         if sender.has_lost_segments() { 2 * limit } else { limit }
     }
 

@@ -169,6 +169,16 @@ fn acknowledgements_in_recovery_have_samples() {
     assert!(20 * without < delivering.len(), "{without} of {} have no round-trip time", delivering.len());
 }
 
+/// `tcp_limit_output_bytes` of Linux 6.12 is 1 MB with the memory of buffers: 457 packets. The path has 822.
+#[test]
+fn an_unpaced_flow_keeps_a_megabyte_in_its_host() {
+    let mut plan = dumbbell(1, 10_000_000_000, 10_000_000_000, MS, droptail(None, Some(10_000)), 200 * MS);
+    add_flow(&mut plan, 0, 0, tcp("reno"), Source::Bulk);
+    let acks = run(&recorded(&plan, vec![])).acks;
+    let most = *acks.in_flight.iter().max().expect("acknowledgements");
+    assert!((1250..1320).contains(&most), "{most} packets in flight");
+}
+
 #[test]
 fn the_record_is_bounded_by_flows_window_and_rows() {
     let mut plan = alone("reno", 4 * S);

@@ -10,6 +10,8 @@ use crate::packet::{Segment, timestamp};
 const PACING_RATIO_SLOW_START: u64 = 200;
 const PACING_RATIO_AVOIDANCE: u64 = 120;
 const MAX_QUANTUM_BYTES: u64 = 65_536;
+/// `net.ipv4.tcp_limit_output_bytes` of Linux 6.12.
+const LIMIT_OUTPUT_BYTES: u64 = 1 << 20;
 /// `net.ipv4.tcp_min_tso_segs`.
 const LEAST_TRAIN_SEGMENTS: u32 = 2;
 /// `net.ipv4.tcp_tso_rtt_log`: a train has half of the largest size for each 512 us of the round trip.
@@ -19,13 +21,20 @@ const UNPACED_SEGMENTS: u64 = 10;
 
 impl Sender {
     /// Limit on this flow's bytes in the host's own queue (TCP small queues): a millisecond at the pacing rate, at
-    /// least two segments. Unlimited for the `linux-2.6` stack.
+    /// least two segments, at most [`most_local_bytes`](Self::most_local_bytes). Unlimited for the `linux-2.6` stack.
     #[inline]
     pub fn local_queue_limit(&self) -> u64 {
         if self.legacy {
             return u64::MAX;
         }
-        (self.cc.sock.pacing_rate >> 10).clamp(u64::from(2 * (self.mss + 256)), 4 << 20)
+        (self.cc.sock.pacing_rate >> 10).max(u64::from(2 * (self.mss + 256))).min(self.most_local_bytes())
+    }
+
+    /// Most bytes in the host's own queue at any pacing rate. As in Linux 6.12, a paced flow has no such limit
+    /// (`tcp_small_queue_check`).
+    #[inline]
+    pub fn most_local_bytes(&self) -> u64 {
+        if self.is_paced() { u64::MAX } else { LIMIT_OUTPUT_BYTES }
     }
 
     /// What the pacing rate sends in a millisecond, bytes.
