@@ -106,7 +106,7 @@ def test_a_copy_of_reno_is_as_good_as_reno(judged: dict[str, Judgement]) -> None
             assert point.yours == pytest.approx(point.others["reno"], rel=0.02, abs=0.01)
     assert not found.points("serious", "unknown")
     share = next(
-        point for case, point in found.points("ordinary") if point.measure.name == "Its own share (graded if too small)"
+        point for case, point in found.points("ordinary") if point.measure.name == "Its own share (judged if too small)"
     )
     assert share.yours == pytest.approx(50, abs=12)
     assert found.behaves_as == "reno"

@@ -145,7 +145,7 @@ def _pair(other: str, *, fatal: bool) -> tuple[Measure, ...]:
     """What two flows get: the one under test, and the other, whose control is ``other``."""
     share = "goodput.mean(entrant)@steady / (goodput.mean(entrant)@steady + goodput.mean(other)@steady)"
     return (
-        Measure("Its own share (graded if too small)", share, "%", limit=5, fault="it starves", praised=False, slack=3),
+        Measure("Its own share (judged if too small)", share, "%", limit=5, fault="it starves", praised=False, slack=3),
         Measure(
             "Left to the other flow", "goodput.mean(other)@steady", "Mb/s", limit=LEFT[0],
             bound=LEFT[1] if fatal else None, fault="it harms the other flow (RFC 9743, section 5.2)",
