@@ -22,6 +22,7 @@ from weir.study.judge import CASES, Check, Judged, Judgement, Measure
 from weir.study.judge._builds import checks
 from weir.study.judge._points import Point
 from weir.study.judge._points import graded as grade
+from weir.study.judge._words import difference
 
 CHOSEN = ("alone", "with-reno", "losses", "collapse")
 
@@ -315,6 +316,12 @@ def test_levels_compare_with_the_best_and_the_worst(better: str, yours: float, l
     measure = Measure("m", "x", "%", better, limit=limit, slack=1.0 if better == "half" else 0.0)  # type: ignore[arg-type]
     others: dict[str, float | None] = {"a": 90, "b": 97, "c": None} if better != "half" else {"a": 60, "b": 90}
     assert graded(measure, yours, others).level == level
+
+
+def test_a_difference_of_two_shares_is_in_points() -> None:
+    """Of 41.9 % against 54.9 %, 13 % could be a share of either."""
+    assert difference(Measure("Utilisation", "utilisation.mean", "%"), 13.0) == "13 points"
+    assert difference(Measure("Mean queueing delay", "queue.delay.mean", "ms"), 13.0) == "13 ms"
 
 
 def test_a_figure_that_is_missing_is_unknown() -> None:

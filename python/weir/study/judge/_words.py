@@ -8,7 +8,19 @@ from weir.study.judge._cases import CASES, LEFT, LOST, PUSHED, REPEATS, Measure,
 from weir.study.judge._judge import Judged, Judgement
 from weir.study.judge._points import LEVEL, Point
 
-__all__ = ["REJECT", "at", "chance", "levels", "limit", "recommendation", "rule", "sentence", "shown", "text_of"]
+__all__ = [
+    "REJECT",
+    "at",
+    "chance",
+    "difference",
+    "levels",
+    "limit",
+    "recommendation",
+    "rule",
+    "sentence",
+    "shown",
+    "text_of",
+]
 
 REJECT = "Reject"
 
@@ -48,9 +60,13 @@ def _distance(point: Point, name: str) -> str:
     found = point.differences[name]
     low, high = sorted((abs(found.low), abs(found.high)))
     side = "better" if found.better else "worse"
-    if text_of(point.measure, low) == text_of(point.measure, high):
-        return f"It is {side} than {name} by {text_of(point.measure, high)}."
-    return f"It is {side} than {name} by {text_of(point.measure, low)} to {text_of(point.measure, high)}."
+    least, most = (difference(point.measure, value) for value in (low, high))
+    return f"It is {side} than {name} by {'' if least == most else f'{least.split()[0]} to '}{most}."
+
+
+def difference(measure: Measure, value: float) -> str:
+    """A difference with its unit: that of two shares is in points, not a share of either."""
+    return text_of(measure, value).replace(" %", " points")
 
 
 def _yardstick(measure: Measure) -> str:
