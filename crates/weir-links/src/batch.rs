@@ -280,6 +280,7 @@ mod tests {
                 r#"{"kind": "droptail", "limit": {"bytes": 12000}}"#,
                 r#"{"kind": "droptail", "limit": {"packets": 5}}"#,
                 r#"{"kind": "step", "limit": {"bytes": 12000}, "threshold_bytes": 4000, "drop": false}"#,
+                r#"{"kind": "marks", "limit": {"bytes": 12000}, "p": 0.3}"#,
             ]),
             recorded in any::<bool>(),
             batches in proptest::collection::vec(
