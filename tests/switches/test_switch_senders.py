@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weir.study.switches import BetweenRig, Extent, ModelRig, Observation, Stream, Trial, characterise
+from weir.study.switches import (
+    BetweenRig,
+    Extent,
+    Isolines,
+    ModelRig,
+    Observation,
+    Stream,
+    Trial,
+    characterise,
+    error_of,
+    lines,
+)
 from weir.study.switches._rig import as_sent
 from weir.study.switches._tcp import Tcp
 
@@ -68,6 +79,10 @@ def test_the_fitted_model_is_compared_under_the_packets_as_they_were_sent() -> N
     found = characterise(Stalled(), "stalled", extent=Extent(points=3), with_tcp=False)
     assert found.fitted.memory.largest == pytest.approx(75e3, rel=0.05)
     assert found.isoline_error < 0.01
+    assert found.phase is not None
+    elsewhere = found.error(at_full_rate=False)
+    assert elsewhere is not None
+    assert elsewhere < 0.01
     # The same rates without the stop would be off: the other input has the port alone meanwhile.
     asked = characterise(ModelRig(SWITCH), "asked", extent=Extent(points=3), with_tcp=False)
     congested = found.measured.isolines.congested
@@ -116,6 +131,23 @@ def test_a_trial_with_a_late_sender_is_repeated_and_the_best_attempt_counts(
     assert said.worst == pytest.approx(achieved, rel=1e-4)
     assert ("1 of 1 trials were repeated" in said.text) == bool(repeated)
     assert ("in 1 of them one still was" in said.text) == bool(late)
+
+
+def test_the_phase_of_two_inputs_decides_who_is_dropped_only_where_one_sends_at_full_rate() -> None:
+    found = characterise(Stalled(), "phases", extent=Extent(points=5), with_tcp=False)
+    (said,) = [text for name, text in lines(found) if name == "fit"]
+    assert "where an input sends at full rate" in said
+    assert found.phase is not None
+    assert found.phase > 0.02 > found.isoline_error
+
+
+def test_errors_are_told_apart_where_an_input_sends_at_full_rate() -> None:
+    measured = Isolines((0.4, 0.8, 1.0), np.full((2, 3, 3), 0.5))
+    ratio = np.where(measured.at_full_rate, 0.6, 0.51) * np.ones((2, 1, 1))
+    fitted = Isolines(measured.shares, ratio)
+    assert error_of(fitted, measured, congested=True, at_full_rate=True) == pytest.approx([0.2] * 10)
+    assert error_of(fitted, measured, congested=True, at_full_rate=False) == pytest.approx([0.02] * 6)
+    assert len(error_of(fitted, measured, congested=True)) == 16
 
 
 def test_which_of_two_flows_is_faster_is_chance_so_the_faster_one_is_first() -> None:

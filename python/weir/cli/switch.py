@@ -317,7 +317,10 @@ def _document(found: Characterised, written: Path, page: Path) -> dict[str, Any]
             "switch": measured.isolines.ratio.tolist(),
             "model": model.isolines.ratio.tolist(),
             "median_error": found.isoline_error,
+            "median_error_at_full_rate": found.error(at_full_rate=True),
+            "median_error_elsewhere": found.error(at_full_rate=False),
             "median_by_chance": found.chance,
+            "median_by_phase": found.phase,
         },
         "rates": [{"switch": asdict(a), "model": asdict(b)} for a, b in zip(measured.rates, model.rates, strict=True)],
         "bursts": [

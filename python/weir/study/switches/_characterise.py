@@ -13,9 +13,9 @@ from weir.study.switches._between import BetweenRig, Senders
 from weir.study.switches._compare import BURSTS, PAIRS, Behaviour, Tell, behaviour
 from weir.study.switches._extent import Extent
 from weir.study.switches._fit import Fitted, fit, window_ns
-from weir.study.switches._isolines import error_of, isolines
+from weir.study.switches._isolines import error_of, isolines, out_of_phase
 from weir.study.switches._model import ModelRig
-from weir.study.switches._rig import Rig
+from weir.study.switches._rig import Rig, gap_ns
 from weir.study.switches._steps import Phase, Steps, phases
 from weir.study.switches._tcp import Course, Tcp, tcp_between, tcp_of
 from weir.study.switches._yaml import flow_text, switch_words
@@ -42,6 +42,9 @@ class Characterised:
     """Of random choices: the model's, and those of a switch that is a model."""
     chance: float | None = None
     """The same error of a second run of the fitted model with other random numbers; ``None`` if it draws no bursts."""
+    phase: float | None = None
+    """The same error of a second run of the fitted model whose second input sends half of a packet's time later, at
+    points where an input sends at full rate; ``None`` if the senders are exact."""
     no_tcp: str = ""
     """Why no TCP flows, or not all of them, passed the switch, if they should have."""
     senders: Senders | None = None
@@ -51,6 +54,12 @@ class Characterised:
     def isoline_error(self) -> float:
         """Median relative error of the model's isolines where the port is congested."""
         return float(np.median(error_of(self.model.isolines, self.measured.isolines, congested=True)))
+
+    def error(self, *, at_full_rate: bool) -> float | None:
+        """The same error where an input sends at full rate, or elsewhere; ``None`` if no point is there."""
+        model, measured = self.model.isolines, self.measured.isolines
+        errors = error_of(model, measured, congested=True, at_full_rate=at_full_rate)
+        return float(np.median(errors)) if len(errors) else None
 
 
 def characterise(
@@ -80,11 +89,12 @@ def characterise(
             rig, extent, simulated=isinstance(rig, ModelRig), with_tcp=with_tcp, window_ns=window, again=again, **counts
         )
 
-    begin, again = time.monotonic(), False
+    begin, again = time.monotonic(), 0
     step = Steps(tell, planned(None))
     fitted = fit(rig, step)
     span = window_ns(fitted)
-    again = fitted.law.values.get("hold", {}).get("kind", "fixed") != "fixed"
+    by_chance = fitted.law.values.get("hold", {}).get("kind", "fixed") != "fixed"
+    again = by_chance + (not rig.exact)
     step.plan(planned(span)[1:])
     step.next_phase()
     measured = behaviour(rig, span, extent, step)
@@ -96,9 +106,10 @@ def characterise(
     model_rig = _model_of(rig, fitted, seed)
     model = behaviour(model_rig, span, extent, of_model, measured)
     chance = None
-    if again:
+    if by_chance:
         other = isolines(_model_of(rig, fitted, seed + 1), span, extent.points, of_model, measured.isolines.trials)
         chance = float(np.median(error_of(other, model.isolines, congested=True)))
+    phase = None if rig.exact else _by_phase(model_rig, model, span, extent, of_model)
     step.next_phase()
     no_tcp = ""
     if with_tcp:
@@ -110,7 +121,15 @@ def characterise(
             model = replace(model, tcp=_tcp_of_model(model_rig, flows, extent, stack, of_model))
     wall_s = time.monotonic() - begin
     senders = rig.summary if isinstance(rig, BetweenRig) else None
-    return Characterised(name, fitted, measured, model, wall_s, rig.rate_bps, extent, seed, chance, no_tcp, senders)
+    said = seed, chance, phase, no_tcp, senders
+    return Characterised(name, fitted, measured, model, wall_s, rig.rate_bps, extent, *said)
+
+
+def _by_phase(rig: ModelRig, model: Behaviour, span_ns: int, extent: Extent, tell: Tell) -> float:
+    """How much the model's ratios hang on the phase of its inputs where one of them sends at full rate."""
+    half = round(gap_ns(1500 + rig.overhead_bytes, rig.rate_bps) / 2)
+    other = isolines(rig, span_ns, extent.points, tell, out_of_phase(model.isolines.trials, half))
+    return float(np.median(error_of(other, model.isolines, congested=True, at_full_rate=True)))
 
 
 def _model_of(rig: Rig, fitted: Fitted, seed: int) -> ModelRig:

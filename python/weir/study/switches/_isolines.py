@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from weir.study.switches._programme import DETUNED
 from weir.study.switches._rig import Rig, Stream, Trial, as_sent, instants_of
 
-__all__ = ["Isolines", "error_of", "isolines"]
+__all__ = ["Isolines", "error_of", "isolines", "out_of_phase"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,13 @@ class Isolines:
         grid = np.add.outer(np.array(self.shares), np.array(self.shares))
         full: npt.NDArray[np.bool_] = grid > 1.01
         return full
+
+    @property
+    def at_full_rate(self) -> npt.NDArray[np.bool_]:
+        """By both rates: whether an input sends as fast as its port can."""
+        full = np.array(self.shares) > 0.99
+        found: npt.NDArray[np.bool_] = np.logical_or.outer(full, full)
+        return found
 
 
 def isolines(
@@ -91,9 +98,30 @@ def _ratios(out: npt.NDArray[Any], sent: npt.NDArray[np.float64]) -> npt.NDArray
     return ratios
 
 
-def error_of(fitted: Isolines, measured: Isolines, *, congested: bool) -> npt.NDArray[np.float64]:
-    """Relative errors of the ratios, without sign; only where the port is ``congested``, or everywhere."""
+def out_of_phase(trials: Sequence[Trial], shift_ns: int) -> tuple[Trial, ...]:
+    """The same packets, of which those of the last stream leave ``shift_ns`` later."""
+    found = []
+    for trial in trials:
+        *first, last = trial.streams
+        later = replace(last, instants=instants_of(last) + shift_ns, stop_ns=last.stop_ns + shift_ns)
+        found.append(replace(trial, streams=(*first, later)))
+    return tuple(found)
+
+
+def error_of(
+    fitted: Isolines, measured: Isolines, *, congested: bool, at_full_rate: bool | None = None
+) -> npt.NDArray[np.float64]:
+    """Relative errors of the ratios, without sign.
+
+    Args:
+        fitted: Ratios of the model.
+        measured: Those of the switch.
+        congested: Only where the port cannot carry both rates, instead of everywhere.
+        at_full_rate: Only where an input sends at full rate, or only elsewhere. Default: both.
+    """
     chosen = measured.congested if congested else np.ones_like(measured.congested)
+    if at_full_rate is not None:
+        chosen = chosen & (measured.at_full_rate == at_full_rate)
     least = 0.005
     difference = np.abs(fitted.ratio - measured.ratio)[:, chosen]
     errors: npt.NDArray[np.float64] = (difference / np.maximum(measured.ratio[:, chosen], least)).ravel()

@@ -108,7 +108,7 @@ def phases(
     pairs: int,
     bursts: int,
     window_ns: float | None = None,
-    again: bool = False,
+    again: int = 0,
 ) -> list[Phase]:
     """The phases of a characterisation: the fit, the switch, the fitted model, and TCP over both.
 
@@ -120,7 +120,7 @@ def phases(
         pairs: Pairs of rates.
         bursts: Bursts.
         window_ns: A time over which rates are steady; ``None`` if it is not known yet.
-        again: Whether isolines of the fitted model are measured twice.
+        again: How often isolines of the fitted model are measured again.
     """
     unit_s = _FIT_NS * slowness(rig) / 1e9
     more = sum(made(rig, 1, 1) is not None for made in (two_outputs, all_outputs))

@@ -92,10 +92,23 @@ def lines(found: Characterised) -> list[tuple[str, str]]:
     packets = ", which gets the packets as they were sent," if found.measured.isolines.trials else ""
     off = f"off by {found.isoline_error:.2%} at the median, where the port is full"
     error = f"isolines of the fitted model{packets} are {off}"
+    error += _by_rate(found)
     if found.chance is not None:
         error += f"; those of two fitted models with other random numbers differ by {found.chance:.2%}"
     senders = [("senders", found.senders.text)] if found.senders is not None else []
     return [*said, ("fit", error), *senders, *_tcp_lines(found)]
+
+
+def _by_rate(found: Characterised) -> str:
+    """The error with and without an input at full rate, and how much of it is phase: only for real senders."""
+    if found.phase is None:
+        return ""
+    full, elsewhere = found.error(at_full_rate=True), found.error(at_full_rate=False)
+    apart = "" if elsewhere is None else f", {elsewhere:.2%} elsewhere"
+    return (
+        f": {full:.2%} where an input sends at full rate{apart}; if its second input sends half of a packet's time "
+        f"later, the model's own differ by {found.phase:.2%} where an input sends at full rate"
+    )
 
 
 def _bursts(fitted: Fitted) -> str:
