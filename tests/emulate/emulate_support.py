@@ -17,6 +17,7 @@ from weir.emulate._tally import Tally
 from weir.hosts.messages import Frame
 from weir.hosts.namespaces import within
 from weir.hosts.network import Network, environment
+from weir.hosts.processes import ProcessError
 from weir.hosts.wiring import DEVICE, FIRST_PORT, Host, Wiring
 
 PORT = FIRST_PORT
@@ -122,7 +123,8 @@ def network(
         try:
             yield net
         finally:
-            emulator.stop()
+            with contextlib.suppress(ProcessError):  # it has ended by itself
+                emulator.stop()
             reader.join(TIMEOUT_S)
         assert reports, "the emulator ended with its report"
         net.tables["stats"] = {name: [int(value)] for name, value in reports[0].stats.items()}

@@ -19,6 +19,7 @@ DELAY_S = 0.3
 STALL_S = 0.15
 COUNT = 50
 SO_TIMESTAMPNS = 35
+BIN_S = 0.01
 
 
 def excess_of_a_stall(*options: str) -> tuple[list[float], Net]:
@@ -67,3 +68,15 @@ def test_without_stamps_the_stall_delays_them() -> None:
     late, net = excess_of_a_stall("--no-stamps")
     assert statistics.median(late) > STALL_S / 4
     assert net.tables["stats"]["unstamped_frames"] == [COUNT + 1]
+
+
+def test_a_stall_until_the_end_is_counted() -> None:
+    with network({**link(delay=f"{STALL_S / 2}s"), "end_ns": int(2 * STALL_S * 1e9)}) as net:
+        here, _ = net.pair()
+        send(here, 1, 0.0)
+        time.sleep(STALL_S / 4)
+        os.kill(net.emulator.pid, signal.SIGSTOP)
+        time.sleep(3 * STALL_S)
+        os.kill(net.emulator.pid, signal.SIGCONT)
+        time.sleep(STALL_S)
+    assert net.tables["stats"]["bins_missed"][0] * BIN_S > STALL_S

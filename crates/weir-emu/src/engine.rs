@@ -143,12 +143,12 @@ impl Engine {
             if self.abandoned {
                 return Ok(End::Abandoned);
             }
-            if self.stopped || self.started && now.0 >= self.job.plan.end_ns {
-                return self.complete(now.min(Time(self.job.plan.end_ns))).map(|()| End::Complete);
-            }
             let due = self.network.next_event();
             if due < now {
                 self.meter.came_late(now.since(due));
+            }
+            if self.stopped || self.started && now.0 >= self.job.plan.end_ns {
+                return self.complete(now.min(Time(self.job.plan.end_ns))).map(|()| End::Complete);
             }
             let read = self.read(now)?;
             self.network.advance(read.complete);
