@@ -8,7 +8,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -91,16 +90,6 @@ def test_a_killed_worker_costs_one_cell_and_the_next_call_repairs_it(tmp_path: P
     assert "cell c0 (n = 0) failed: its process was killed (signal 9)" in errors
     assert "c1: done" in errors
     assert leftovers(out) == []
-
-
-def test_a_worker_that_cannot_start_is_said_to_have_ended_by_its_exception(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = [sys.executable, "-c", "raise ImportError('no module of that name')"]
-    monkeypatch.setattr("weir.engine._process._COMMAND", broken)
-    result = engine.run(fake.scenario("rows=7"), tmp_path / "r", method=fake.METHOD, workers=1)
-    (failure,) = result.failures
-    assert failure.error == "its process ended by an exception: ImportError: no module of that name"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

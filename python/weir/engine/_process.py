@@ -18,7 +18,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from weir import _group, _memory, cc, confine
 from weir._inside import FOLDER, expect
@@ -36,10 +36,6 @@ Message = dict[str, Any]
 _COMMAND = [sys.executable, "-m", "weir.engine.worker"]
 _LINE_BYTES = 1 << 22
 _LOOK_S = 0.25
-_END_S = 2.0
-"""Time for a worker that has closed its output to end, and for the end of what it wrote to arrive."""
-_KEPT_BYTES = 1 << 14
-"""As much of its standard error is remembered."""
 _THREADS = 256
 _OPEN_FILES = 1024
 _MIN_BYTES = 8 << 30
@@ -77,13 +73,10 @@ class Process:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
             process_group=0,  # Ctrl-C goes only to this process, which ends the workers
             pass_fds=descriptors,
             env={**(confine.environment() if self._objects else os.environ), "PYTHONPATH": path},
         )
-        assert self._process.stderr is not None
-        self._errors = _Errors(self._process.stderr)
         if self._watch is not None:
             threading.Thread(target=self._guard, args=(self._watch,), daemon=True).start()
 
@@ -98,9 +91,6 @@ class Process:
         try:
             yield from self._said(job)
         except (BrokenPipeError, _Garbage) as error:
-            if isinstance(error, BrokenPipeError):
-                with contextlib.suppress(subprocess.TimeoutExpired):  # it is ending: killed, it would not tell why
-                    self._process.wait(_END_S)
             self._process.kill()
             self.stop()
             said = str(error) if isinstance(error, _Garbage) else None
@@ -190,33 +180,7 @@ class Process:
             return "its process was killed (signal 9); the usual reason is too little memory: try fewer --workers"
         if code < 0:
             return f"its process died of {signal.Signals(-code).name}"
-        if (said := self._errors.exception()) is not None:
-            return f"its process ended by an exception: {said}"
         return f"its process ended with status {code}"
-
-
-class _Errors:
-    """Passes on what a worker writes to its standard error, and remembers the end of it."""
-
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self._pipe = pipe
-        self._end = b""
-        self._thread = threading.Thread(target=self._pass_on, daemon=True)
-        self._thread.start()
-
-    def exception(self) -> str | None:
-        """The last line, if it is that of an exception's stack. Call it when the process has ended."""
-        self._thread.join(_END_S)  # not for ever: a program that the worker started may have the other end
-        before, _, stack = self._end.decode(errors="replace").rpartition("Traceback (most recent call last):")
-        lines = [line for line in stack.splitlines() if line and not line[0].isspace()]
-        return lines[-1] if lines and (before or self._end.startswith(b"Traceback")) else None
-
-    def _pass_on(self) -> None:
-        with self._pipe:
-            while part := os.read(self._pipe.fileno(), 1 << 16):
-                self._end = (self._end + part)[-_KEPT_BYTES:]
-                with contextlib.suppress(OSError):
-                    os.write(2, part)
 
 
 def _folder_for(run: Path) -> Path:
