@@ -64,7 +64,7 @@ class Stalled:
 
     def counts(self, *_: Any) -> Any:
         """See :class:`weir.study.switches.Rig`."""
-        raise NotImplementedError
+        raise AssertionError("no TCP flow is sent")
 
     @staticmethod
     def _late(stream: Stream) -> Stream:
