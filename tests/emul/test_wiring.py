@@ -183,6 +183,32 @@ def test_the_queue_of_a_card_passes_what_the_card_sends(plan: dict[str, Any]) ->
     assert int(ethernet[ethernet.index("rate") + 1].removesuffix("bit")) == pytest.approx(rate * 1514 / 1500, abs=2)
 
 
+_STAR = """
+title: Two sources at one port
+topology: {star: {hosts: 3, access: {rate: 100Mbps}, switch: fair}}
+workload:
+  - {name: one, kind: cbr, between: [h0, h2], wire_rate: 100Mbps}
+  - {name: two, kind: cbr, between: [h1, h2], wire_rate: 50Mbps}
+  - {name: three, OTHER, between: [h1, h2]}
+duration: 1s
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "rate_bps"),
+    [
+        ("kind: cbr, wire_rate: 10Mbps, packet: 1500B", 97_529_258),  # 1500 of 1538 B
+        ("kind: cbr, wire_rate: 10Mbps, packet: 200B", 97_431_729),  # 99.9 % of this: the others take more on the wire
+        ("kind: bulk, transport: {cc: reno}", 97_431_729),
+    ],
+)
+def test_a_card_for_packets_of_one_size_has_the_rate_of_its_link(other: str, rate_bps: int) -> None:
+    plan = typed(plan_of(_STAR.replace("OTHER", other)))
+    hosts = {host.name: host.node for host in wire(plan, "t").hosts}
+    assert card(plan, hosts["h0"])[:3] == ("tbf", "rate", "97529258bit")
+    assert card(plan, hosts["h1"])[:3] == ("tbf", "rate", f"{rate_bps}bit")
+
+
 def test_a_device_holds_what_comes_while_the_emulator_waits_for_a_processor(plan: dict[str, Any]) -> None:
     for host in wire(typed(plan), "t").hosts:
         (words,) = (c for c in wire(typed(plan), "t").up if host.namespace in c and "txqueuelen" in c)

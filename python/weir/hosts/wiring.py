@@ -20,10 +20,12 @@ from typing import Any
 from weir._errors import MethodError
 from weir.cc import controls_that
 from weir.plan import (
+    CbrSource,
     CommandSource,
     Flow,
     Plan,
     TcpTransport,
+    UdpTransport,
     UdtTransport,
     greatest_rate_bps,
     kind_of,
@@ -69,8 +71,8 @@ once, so nothing waits while it is on time.
 _IPV6 = "net.ipv6."
 """Prefix of parameters that only disable IPv6: a kernel without IPv6 has none of them."""
 _CARD_MARGIN = 0.999
-"""Share of a card's rate that its queue lets pass; otherwise the wire overhead of small packets would pile up behind
-it.
+"""Share of a card's rate that its queue lets pass if the host sends packets of several sizes; otherwise the wire
+overhead of the small ones would pile up behind it.
 """
 _MIN_BURST = 4
 """Minimum burst of a token bucket, in packets of the MTU."""
@@ -215,10 +217,23 @@ def card(plan: Plan, node: int, header_bytes: int = 0) -> tuple[str, ...]:
     size = max(sent, default=mtu_bytes)
     rate = sum(greatest_rate_bps(plan, link) for link in numbers)
     share = size / (size + min(card.overhead_bytes for card in cards))
-    rate_bps = int(rate * share * _CARD_MARGIN * (size + header_bytes) / size)
+    margin = 1.0 if len(numbers) == 1 and _sends_one_size(plan.flows, node) else _CARD_MARGIN
+    rate_bps = int(rate * share * margin * (size + header_bytes) / size)
     burst = max(_MIN_BURST * (mtu_bytes + header_bytes), rate_bps // 8 // 1000)
     limit = max(queue_bytes(card.queue, mtu_bytes) or 0 for card in cards)
     return ("tbf", "rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(burst + limit))
+
+
+def _sends_one_size(flows: Iterable[Flow], node: int) -> bool:
+    """Whether ``node`` sends datagrams of one size at constant rates, and nothing else.
+
+    Their receivers answer nothing, so that each packet has the same overhead on the wire.
+    """
+    own = [flow for flow in flows if node in (flow.from_, flow.to)]
+    sizes = {packet_bytes(flow.transport) for flow in own if flow.from_ == node}
+    return len(sizes) == 1 and all(
+        isinstance(flow.source, CbrSource) and isinstance(flow.transport, UdpTransport) for flow in own
+    )
 
 
 def mtu(plan: Plan, node: int) -> int:
