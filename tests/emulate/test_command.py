@@ -94,6 +94,12 @@ def test_options_are_explained_under_their_names() -> None:
     assert sorted(line.split(":")[0] for line in str(error.value).splitlines()) == ["--rate", "--up-delay"]
 
 
+def test_problems_of_the_link_do_not_name_weirs_own_links() -> None:
+    with pytest.raises(OptionError) as error:
+        plan(LinkOptions(rate="0Mbps"), LinkOptions(rate="0Mbps"))
+    assert str(error.value) == "--rate: the rate is 0; no packet could pass"
+
+
 def test_a_queue_in_bdp_is_that_of_its_direction() -> None:
     compiled = plan(LinkOptions(rate="1Gbps", delay="50ms", queue="0.5bdp"), LinkOptions(rate="10Mbps", delay="50ms"))
     assert compiled["links"][0]["queue"]["limit"]["bytes"] == 10**9 * 0.1 / 8 / 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -30,6 +31,8 @@ END_NS = 10 * 365 * 86_400 * 10**9
 """Never: it is stopped explicitly."""
 _TOPOLOGY = "topology.dumbbell"
 _DIRECTIONS = {"up": "bottleneck", "down": "reverse"}
+_OWN_NAMES = re.compile(r" of link `bottleneck(\.reverse)?`")
+"""What messages call the links of this scenario, which the user has not written."""
 
 
 class OptionError(ValueError):
@@ -101,7 +104,7 @@ def _explain(error: scenario.ScenarioError, up: LinkOptions, down: LinkOptions) 
         way, _, part = problem.file.removeprefix(f"--set {_TOPOLOGY}.").rpartition(".")
         named = next((name for name, place in _DIRECTIONS.items() if place == way), None)
         option = f"--{named}-{part}" if named and part not in same else f"--{part}"
-        lines[f"{option}: {problem.message}"] = None
+        lines[f"{option}: {_OWN_NAMES.sub('', problem.message)}"] = None
     return "\n".join(lines)
 
 
