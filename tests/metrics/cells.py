@@ -48,6 +48,12 @@ _STEPS = CellSpec(
 
 _SETTLE = CellSpec([FlowSpec([100.0] + [200.0] * 9)])
 
+_ALTERNATE = CellSpec(
+    [FlowSpec([100.0, 300.0, 0.0, 0.0]), FlowSpec([300.0, 100.0, 0.0, 200.0], index=1)],
+    end_s=4,
+    phases={"idle": (2, 3)},
+)
+
 _STREAMS = CellSpec(
     [FlowSpec([100.0] * 4, index=0), FlowSpec([100.0] * 4, index=1), FlowSpec([100.0] * 4, index=1, stream=1)],
     end_s=4,
@@ -331,6 +337,7 @@ RUNS: dict[str, list[CellSpec]] = {
     "pair": [_PAIR],
     "steps": [_STEPS],
     "settle": [_SETTLE],
+    "alternate": [_ALTERNATE],
     "streams": [_STREAMS],
     "transfers": [_TRANSFERS],
     "profile": [_PROFILE],

@@ -84,6 +84,11 @@ CASES: list[tuple[str, str, float]] = [
     ("settle", "responsiveness.average", 1.0),  # mean 190: 100 is out, 200 is within a tenth
     ("settle", "responsiveness.average[tolerance: 0.6]", 0.0),
     ("settle", "responsiveness.average[tolerance: 0.01]", 10.0),  # a bound: never within
+    # two flows that alternate: 0.8, 0.8, both idle, 0.5
+    ("alternate", "jain.interval", 0.7),
+    ("alternate", "jain.interval.min", 0.5),
+    ("alternate", "jain", 250**2 / (2 * (100**2 + 150**2))),
+    ("alternate", "jain.interval@idle", UNDEFINED),
     # nodes of one and of two streams, 100 Mb/s each
     ("streams", "jain", 1.0),
     ("streams", "jain.node", 0.9),

@@ -11,7 +11,7 @@ from weir.metrics.bounds import NON_NEGATIVE, SHARE
 from weir.metrics.errors import MetricError
 from weir.metrics.reactivity import first_reach
 from weir.metrics.registry import Category, Param, View, metric
-from weir.metrics.results import Floats, Series, Values
+from weir.metrics.results import Floats, Ints, Series, Values
 from weir.metrics.selection import select_flows
 from weir.metrics.statistics import over_time
 from weir.metrics.throughput import capacity_bps, goodput_node
@@ -19,6 +19,8 @@ from weir.metrics.window import Window
 from weir.run import Flow
 
 __all__ = ["alpha_fairness", "jain_index", "max_min_shares"]
+
+_NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
 def jain_index(shares: Floats) -> float:
@@ -78,6 +80,37 @@ def jain(window: Window) -> Values:
     Flows without a whole interval in the window are left out.
     """
     return _one(jain_index(_means(window.rates("delivered_bytes"))))
+
+
+@metric(
+    "jain.interval",
+    symbol="J(t)",
+    formula="(Σ g_i(t))² / (N Σ g_i(t)²) over the N flows that are active in the interval",
+    unit="1",
+    bounds=SHARE,
+    category=Category.FAIRNESS,
+    scope="group",
+    views=(View.DESIGNER,),
+    source="Jain, Chiu and Hawe 1984; its mean over time is what table 3 of RR-6034 fits (A/large-flows, claim A8)",
+    tables=("goodput", "flows"),
+)
+def jain_interval(window: Window) -> Series:
+    """Jain's index of the flows' goodputs in each interval of ``measure.goodput``.
+
+    Its mean over time is lower than ``jain`` if flows that have the same in the long run alternate. Flows without a
+    whole interval are left out, and so are intervals in which no flow received anything.
+    """
+    rates = window.rates("delivered_bytes")
+    times, place = np.unique(np.concatenate([*rates.times_ns, _NONE]), return_inverse=True)
+    values = np.concatenate([*rates.values, _NONE.astype(np.float64)])
+    scale = float(np.max(values, initial=0.0)) or 1.0  # squares of subnormal or huge rates would under- or overflow
+    sums, squares, flows = (
+        np.bincount(place, weights=weights, minlength=len(times)).astype(np.float64)
+        for weights in (values / scale, (values / scale) ** 2, np.ones(len(values)))
+    )
+    busy = squares > 0
+    index = sums[busy] ** 2 / (flows[busy] * squares[busy])
+    return Series("all", [0], [times[busy]], [index])
 
 
 @metric(

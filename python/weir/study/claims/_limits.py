@@ -44,7 +44,7 @@ def limits_of(plan: Plan, reference: Reference) -> Bounds:
         return Bounds(0.0, 1.0)
     if name in _RATES:
         return _rate(plan, reference)
-    if name in ("jain", "jain.node"):
+    if name in ("jain", "jain.interval", "jain.node"):
         return Bounds(_jain(_members(plan, reference), _most(plan, _flows(plan, reference))), 1.0)
     if name in ("link.frames", "link.throughput"):
         return Bounds(0.0, _on_link(plan, reference))
