@@ -193,6 +193,39 @@ _SLOWER = CellSpec(
     changes=[{"at_ns": 1000 * MS, "link": 0, "change": {"kind": "rate", "rate_bps": 500_000_000}}],
 )
 
+
+def _rates(*steps: tuple[int, int]) -> list[dict[str, object]]:
+    """Changes of the first link's rate, as instants (ms) and Mb/s."""
+    changes = [(at * MS, {"kind": "rate", "rate_bps": mbps * 1_000_000}) for at, mbps in steps]
+    return [{"at_ns": at_ns, "link": 0, "change": change} for at_ns, change in changes]
+
+
+_ALTERNATING = CellSpec(
+    # In the first 100 ms the link can send 70 ms · 20 Mb/s + 10 ms · 2 Mb/s + 10 ms · 10 Mb/s, nothing from 80 ms to
+    # 90 ms; then 30 ms · 10 Mb/s + 70 ms · 4 Mb/s; then nothing; then 100 ms · 4 Mb/s.
+    [FlowSpec([3.8, 2.9, 0, 1.0])],
+    [
+        LinkSpec(
+            rate_bps=20_000_000,
+            overhead_bytes=100,
+            queue=two_classes(800_000),
+            rows={"out_packets": [50, 10, 0, 10], "out_bytes": [45_000, 9_000, 0, 9_000]},
+            classes=[
+                {"out_packets": [38, 10, 0, 0], "out_bytes": [34_200, 9_000, 0, 0]},
+                {"out_packets": [12, 0, 0, 10], "out_bytes": [10_800, 0, 0, 9_000]},
+            ],
+        )
+    ],
+    goodput_ms=100,
+    links_ms=100,
+    end_s=0.4,
+    phases={"first": (0, 0.1), "second": (0.1, 0.2), "stopped": (0.2, 0.3), "last": (0.3, 0.4)},
+    changes=[
+        *_rates((70, 2), (80, 0), (90, 10), (130, 4), (200, 0), (300, 4)),
+        {"at_ns": 320 * MS, "link": 0, "change": {"kind": "shares", "shares": [500_000, 500_000]}},
+    ],
+)
+
 _TCP = CellSpec(
     [
         FlowSpec(
@@ -348,6 +381,7 @@ RUNS: dict[str, list[CellSpec]] = {
     "nested": [_NESTED],
     "ports": [_PORTS],
     "slower": [_SLOWER],
+    "alternating": [_ALTERNATING],
     "tcp": [_TCP],
     "silent": [_SILENT],
     "react": [_REACT],

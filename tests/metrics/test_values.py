@@ -136,6 +136,19 @@ CASES: list[tuple[str, str, float]] = [
     ("link", "link.frames", 8 * (270_000 + 18 * 180) / 2),
     ("link", "utilisation", 8 * (270_000 + 38 * 180) / 2 / 1e9),
     ("slower", "utilisation.max", 8 * (150_000 + 38 * 100) / 0.5e9),
+    # 1.52, 0.58, 0 and 0.4 Mbit of capacity in intervals of 100 ms; packets have 8 kbit on the wire
+    ("alternating", "utilisation@first", 0.4 / 1.52),
+    ("alternating", "utilisation@second", 0.08 / 0.58),
+    ("alternating", "utilisation@stopped", UNDEFINED),
+    ("alternating", "utilisation@last", 0.08 / 0.4),
+    ("alternating", "efficiency.capacity@first", 0.38 / 1.52),
+    ("alternating", "efficiency.capacity@second", 0.29 / 0.58),
+    ("alternating", "efficiency.capacity@stopped", UNDEFINED),
+    ("alternating", "class.share[class: af]@first", 38 * 0.008 / 1.52),
+    ("alternating", "class.efficiency[class: af]@first", 38 * 0.008 / (0.8 * 1.52)),
+    ("alternating", "class.efficiency[class: af]@stopped", UNDEFINED),
+    # 20 % of 20 ms, then half of 80 ms, at 4 Mb/s
+    ("alternating", "class.efficiency[class: be]@last", 10 * 0.008 / (0.2 * 0.08 + 0.5 * 0.32)),
     ("link", "link.loss", 20 / 200),
     # two classes over two intervals of 1 s, the second silent: 80 % and 20 % of 1 Mb/s, packets of 900 and 100 B
     ("classes", "class.throughput[class: af]", 8 * 67_500 / 2),

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from weir.metrics.bounds import NON_NEGATIVE, SHARE
+from weir.metrics.capacity import capacity_bps, guaranteed_bps
 from weir.metrics.errors import MetricError
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Ints, Series, Values
-from weir.metrics.throughput import capacity_bps
 from weir.metrics.window import Window, class_members
 from weir.plan import guaranteed_shares
 from weir.run import Link
@@ -25,14 +25,13 @@ _CLASS = Param(
 )
 _TABLES = ("classes", "flows")
 _VIEWS = (View.PROVIDER,)
-_WHOLE_PPM = 1_000_000
 
 
-def _wire(window: Window, name: str) -> list[tuple[Link, Ints, Floats]]:
-    """Bit/s on the wire of the class, for each link: ends of intervals and rates."""
+def _wire(window: Window, name: str) -> list[tuple[Link, Ints, Floats, Floats]]:
+    """Bit/s on the wire of the class, for each link: ends and widths (s) of intervals, and rates."""
     found = window.class_intervals(name, "out_packets", "out_bytes")
     return [
-        (link, ends, 8 * (size + link.overhead_bytes * packets) / widths)
+        (link, ends, widths, 8 * (size + link.overhead_bytes * packets) / widths)
         for link, ends, widths, (packets, size) in found
     ]
 
@@ -79,8 +78,12 @@ def class_share(window: Window, *, class_: str) -> Series:
 
     The shares of all classes add up to ``utilisation``.
     """
-    wire = _wire(window, class_)
-    return _series([(link, ends, _over(rate, capacity_bps(window, ends, link.id))) for link, ends, rate in wire])
+    return _series(
+        [
+            (link, ends, _over(rate, capacity_bps(window.plan, link.id, ends, widths)))
+            for link, ends, widths, rate in _wire(window, class_)
+        ]
+    )
 
 
 @metric(
@@ -106,9 +109,11 @@ def class_efficiency(window: Window, *, class_: str) -> Series:
     ``qef`` says the same of what receivers got: it leaves out retransmissions, and packets that are lost behind the
     queue. Raises MetricError if the scheduler never guarantees the class a share.
     """
-    wire = _wire(window, class_)
     return _series(
-        [(link, ends, _over(rate, _guaranteed_bps(window, link, class_, ends))) for link, ends, rate in wire]
+        [
+            (link, ends, _over(rate, _guaranteed(window, link, class_, ends, widths)))
+            for link, ends, widths, rate in _wire(window, class_)
+        ]
     )
 
 
@@ -119,16 +124,12 @@ def _over(rate: Floats, capacity: Floats) -> Floats:
     return share
 
 
-def _guaranteed_bps(window: Window, link: Link, name: str, ends: Ints) -> Floats:
-    """The rate that a class is guaranteed at the instants ``ends``, nan where it has no guarantee."""
+def _guaranteed(window: Window, link: Link, name: str, ends: Ints, widths: Floats) -> Floats:
+    """The mean rate that a class is guaranteed in intervals, nan where it has no guarantee."""
     class_members(link, name)
-    weights: Floats = np.full(len(ends), np.nan)
-    for at_ns, shares in guaranteed_shares(window.plan.typed, link.id):
-        share = shares[name]
-        weights[ends > at_ns] = np.nan if share is None else share / _WHOLE_PPM
-    if len(ends) and not np.nan_to_num(weights).any():
+    if not any(shares[name] for _, shares in guaranteed_shares(window.plan.typed, link.id)):
         raise MetricError(f"class {name!r} of link {link.name!r} has no guaranteed share")
-    return capacity_bps(window, ends, link.id) * weights
+    return guaranteed_bps(window.plan, link.id, name, ends, widths)
 
 
 @metric(

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from weir.metrics.bounds import NON_NEGATIVE, SHARE
+from weir.metrics.capacity import rate_bps
 from weir.metrics.errors import MetricError
 from weir.metrics.reactivity import first_reach
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Ints, Series, Values
 from weir.metrics.selection import select_flows
 from weir.metrics.statistics import over_time
-from weir.metrics.throughput import capacity_bps, goodput_node
+from weir.metrics.throughput import goodput_node
 from weir.metrics.window import Window
 from weir.run import Flow
 
@@ -192,8 +193,7 @@ def max_min_shares(window: Window, flows: tuple[Flow, ...]) -> Floats:
         for link in flow.path:
             overhead = window.plan.links[link].overhead_bytes
             weights[flow.id, link] = (flow.packet_bytes + overhead) / flow.payload_bytes
-    at = np.array([window.from_ns + 1])
-    left = {link: float(capacity_bps(window, at, link)[0]) for link in {k for f in flows for k in f.path}}
+    left = {link: rate_bps(window.plan, link, window.from_ns) for link in {k for f in flows for k in f.path}}
     open_ = {flow.id: flow for flow in flows}
     shares = dict.fromkeys(open_, 0.0)
     while open_:

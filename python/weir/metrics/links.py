@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from weir.metrics.bounds import NON_NEGATIVE, SHARE
+from weir.metrics.capacity import capacity_bps
 from weir.metrics.registry import Category, View, metric
 from weir.metrics.results import Series
-from weir.metrics.throughput import capacity_bps
 from weir.metrics.window import Window
 
 __all__: list[str] = []
@@ -80,14 +80,16 @@ def link_frames(window: Window) -> Series:
     percent=True,
 )
 def utilisation(window: Window) -> Series:
-    """Share of the time that a link transmits; 1 is saturated. Undefined while the link is stopped (rate 0).
+    """Share of the bits that a link can transmit in an interval; 1 is saturated. Undefined while stopped (rate 0).
 
-    One value per interval of ``measure.links``. An interval in which the rate changes counts with the rate at its end.
+    One value per interval of ``measure.links``. C_l is the mean rate over the interval: a rate that changes in it,
+    however often, counts with the time that it lasts, by the instants of the plan. A packet in transmission keeps the
+    rate at which it began: where a saturated link's rate changes, the value is off 1 by a part of a packet.
     """
     wire = _rate(window, 0)
     values = []
-    for link, ends, rate in zip(wire.members, wire.times_ns, wire.values, strict=True):
-        capacity = capacity_bps(window, ends, link)
+    for (link, ends, widths, _), rate in zip(window.link_intervals(), wire.values, strict=True):
+        capacity = capacity_bps(window.plan, link.id, ends, widths)
         share = np.full(len(rate), np.nan)
         np.divide(rate, capacity, out=share, where=capacity > 0)
         values.append(share)

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from weir.metrics.bounds import NON_NEGATIVE
+from weir.metrics.capacity import capacity_bps
 from weir.metrics.registry import Category, View, metric
-from weir.metrics.results import Floats, Ints, Series
-from weir.metrics.window import Window
+from weir.metrics.results import Ints, Series
+from weir.metrics.window import Window, widths_ns
 
-__all__ = ["aggregate", "capacity_bps", "total"]
+__all__ = ["aggregate", "total"]
 
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
@@ -26,14 +27,6 @@ def total(series: Series, ends_ns: Ints = _NONE) -> Series:
 def aggregate(window: Window, column: str) -> Series:
     """Bit/s of all selected flows together, in every interval of ``measure.goodput``; ``column`` counts bytes."""
     return total(window.rates(column, whole=True), window.ends("goodput"))
-
-
-def capacity_bps(window: Window, ends_ns: Ints, link: int) -> Floats:
-    """The rate of a link at the instants ``ends_ns``, including its changes; shape (instants,)."""
-    rates = np.full(len(ends_ns), float(window.plan.links[link].rate_bps))
-    for at_ns, rate_bps in window.plan.rate_changes.get(link, ()):
-        rates[ends_ns > at_ns] = rate_bps
-    return rates
 
 
 @metric(
@@ -187,12 +180,14 @@ def efficiency(window: Window) -> Series:
 def efficiency_capacity(window: Window) -> Series:
     """Aggregate goodput over the capacity of the flows' bottleneck.
 
-    One value per interval of ``measure.goodput``; a link whose rate changes counts with its rate at that time. Flows
+    One value per interval of ``measure.goodput``; a rate that changes counts with its mean over the interval. Flows
     from sink to source count only if no flow goes from source to sink.
     """
     useful = aggregate(replace(window, flows=window.one_way), "delivered_bytes")
     links = window.links
-    rate = capacity_bps(window, useful.times_ns[0], links[0].id) if links else np.zeros(len(useful.times_ns[0]))
+    ends = useful.times_ns[0]
+    widths = widths_ns(ends, window.plan.interval_ns("goodput")) / 1e9
+    rate = capacity_bps(window.plan, links[0].id, ends, widths) if links else np.zeros(len(ends))
     ratio = np.full(len(rate), np.nan)
     np.divide(useful.values[0], rate, out=ratio, where=rate > 0)
     return Series("all", [0], useful.times_ns, [ratio])

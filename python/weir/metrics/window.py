@@ -30,7 +30,7 @@ from weir.run.bounds import check_times, latest_ns
 from weir.run.parquet import decoding
 from weir.run.plan import MEASURE
 
-__all__ = ["CellData", "Grouped", "Window", "class_members", "window"]
+__all__ = ["CellData", "Grouped", "Window", "class_members", "widths_ns", "window"]
 
 _NULLABLE = frozenset(column.name for column in TABLES["links"].columns if column.nullable)
 _OF_LINKS = frozenset({"links", "classes"})
@@ -283,10 +283,7 @@ class Window:
         rows = grouped.rows(key)
         ends = grouped.times_ns[rows]
         step = self.plan.interval_ns(table)
-        widths = np.diff(ends, prepend=ends[0] - step) if len(ends) else ends
-        widths = np.where(
-            widths > 1.5 * step, step, widths
-        )  # before a gap, rows are missing; they were not merged into this one
+        widths = widths_ns(ends, step)
         inside = np.flatnonzero((ends - widths >= from_ns) & (ends <= to_ns) & (widths >= step / 2))
         if len(inside) == 0:
             return slice(rows.start, rows.start), ends[:0], np.zeros(0)
@@ -392,6 +389,15 @@ def _together(
             total = np.divide(total, weight, out=known, where=weight > 0)
         found.append(total)
     return ends, widths, found
+
+
+def widths_ns(ends_ns: Ints, step_ns: int) -> Ints:
+    """The lengths of intervals of ``step_ns`` that end at ``ends_ns``; shape (intervals,).
+
+    Before a gap, rows are missing; they were not merged into the next one.
+    """
+    widths = np.diff(ends_ns, prepend=ends_ns[0] - step_ns) if len(ends_ns) else ends_ns
+    return np.where(widths > 1.5 * step_ns, step_ns, widths)
 
 
 def class_members(link: Link, name: str) -> Sequence[int]:

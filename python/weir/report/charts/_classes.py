@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 
 import altair as alt
+import numpy as np
 import polars as pl
 
+from weir.metrics.capacity import capacity_bps
 from weir.plan import guaranteed_shares, queue_classes
 from weir.report.charts._base import (
     Drawing,
@@ -71,15 +73,17 @@ def class_values(cell: CellView, link: Link, value: pl.Expr, width_ns: int) -> p
     names = [name for name, _ in queue_classes(link.typed.queue)]
     frame, step = cell.table("classes"), cell.plan.interval_ns("classes")
     assert frame is not None
+
+    def could(ends: pl.Series) -> pl.Series:
+        at = ends.to_numpy().astype(np.int64)
+        return pl.Series(capacity_bps(cell.plan, link.id, at, np.full(len(at), step / 1e9)) * (step / 1e9))
+
     own = frame.filter(pl.col("link") == link.id).drop("link")
     ends = pl.LazyFrame({"time_ns": pl.int_range(step, cell.end_ns + 1, step, dtype=pl.UInt64, eager=True)})
     classes = pl.LazyFrame({"class": range(len(names))}, schema={"class": pl.UInt32})
     counts = [pl.col(c.name).fill_null(0) for c in TABLES["classes"].columns[3:] if not c.nullable]
     whole = ends.join(classes, how="cross").join(own, on=["time_ns", "class"], how="left").with_columns(counts)
-    rate = pl.lit(float(link.rate_bps))
-    for at_ns, rate_bps in cell.plan.rate_changes.get(link.id, ()):
-        rate = pl.when(pl.col("time_ns") > at_ns).then(pl.lit(float(rate_bps))).otherwise(rate)
-    whole = whole.with_columns(could=rate * (step / 1e9))
+    whole = whole.with_columns(could=pl.col("time_ns").map_batches(could, return_dtype=pl.Float64))
     rows = aggregate(whole, {"value": value}, by=["class"], width_ns=width_ns)
     label = pl.col("class").replace_strict(dict(enumerate(names)), return_dtype=pl.String)
     return rows.select(pl.lit(link.name).alias("link"), label.alias("class"), "time_s", "value")
