@@ -26,8 +26,8 @@ def test_a_kind_with_its_defaults_is_one_of_the_kind() -> None:
 
 
 def test_a_single_key_is_told() -> None:
-    marking = "{codel: {ce_threshold: 1ms}}"
-    assert short_names([marking]) == {marking: "codel ce_threshold: 1ms"}
+    marking = "{codel: {ce_threshold: 1000000ns}}"
+    assert short_names([marking]) == {marking: "codel ce_threshold: 1000000ns"}
 
 
 def test_a_name_that_another_value_has_is_not_used() -> None:
@@ -40,6 +40,19 @@ def test_a_name_that_another_value_has_is_not_used() -> None:
 def test_short_values_lists_and_text_that_is_no_mapping_stay() -> None:
     values = ["{name: cubic, beta: 900}", "{a-text-that-begins-like-a-mapping", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"]
     assert short_names(values) == {value: value for value in values}
+
+
+def test_all_mappings_of_a_factor_are_named_alike() -> None:
+    """One was `cubic hystart: 2`, and the next to it `{name: reno, hystart: 3}`."""
+    short = ["{name: cubic, hystart: 2}", "{name: reno, hystart: 3}", "bbr"]
+    assert short_names(short) == {value: value for value in short}
+    long = "{name: cubic, hystart: 3, beta: 900}"
+    assert short_names([long, *short]) == {
+        long: "cubic hystart: 3, beta: 900",
+        short[0]: "cubic hystart: 2",
+        short[1]: "reno hystart: 3",
+        "bbr": "bbr",
+    }
 
 
 def test_a_congestion_control_with_options_is_named_by_it() -> None:

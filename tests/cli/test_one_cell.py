@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from shared import Weir, dumbbell
+from weir.cli._one import choose
 from weir.run import open_run
+from weir.scenario import parse
 
 SWEEP = """
 sweep:
@@ -114,6 +116,30 @@ def test_a_run_goes_on_by_the_name_of_its_folder(weir: Weir, folder: Path) -> No
     ran = weir("run", "my", "--no-report", "-q", "--json")
     assert (ran.code, ran.json["executed"], ran.json["cells"]) == (0, 1, 8), ran.err
     assert "holds no run" in weir("run", "runs").err or not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("named", "id"),
+    [
+        ("cc={name: cubic, hystart: 2},rtt=10ms", "0000-r0"),
+        ("rtt=20ms, cc={name: cubic,hystart: 2}", "0001-r0"),
+        ("cc=cubic hystart: 2, rtt=10ms", "0000-r0"),
+        ("cc={name: cubic, hystart: 3, beta: 900},rtt=20ms", "0003-r0"),
+        ("cc=cubic hystart: 3, beta: 900,rtt=20ms", "0003-r0"),
+        ("rtt=10ms,cc=reno", "0004-r0"),
+    ],
+)
+def test_a_value_with_commas_is_named_as_written_or_as_tables_print_it(named: str, id: str) -> None:  # noqa: A002
+    scenario = parse(
+        """title: Options
+topology: {dumbbell: {pairs: 2, access: {rate: 100Mbps}, bottleneck: {rate: 10Mbps, queue: 1bdp}, rtt: 20ms}}
+workload: [{name: f, kind: bulk, between: pairs, until: 1s}]
+sweep:
+  transport.cc: [{name: cubic, hystart: 2}, {name: cubic, hystart: 3, beta: 900}, reno]
+  topology.dumbbell.rtt: [10ms, 20ms]
+"""
+    )
+    assert choose(scenario, named).cell.id == id
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from weir.language.problem import Invalid, Log
 from weir.language.tree import Map, Node, Scalar, flow_text, read
+from weir.run.quantity import same_value
 
-__all__ = ["short_names", "told_factors"]
+__all__ = ["is_named", "short_names", "told_factors"]
 
 _CASE = "case"
-_LONG = 24  # a longer mapping gets a short name, characters
+_LONG = 32  # with a longer one, all mappings of a factor get short names, characters
 
 
 def told_factors(factors: Sequence[str], keys: Sequence[tuple[str, ...]]) -> list[int]:
@@ -25,21 +26,37 @@ def told_factors(factors: Sequence[str], keys: Sequence[tuple[str, ...]]) -> lis
 def short_names(texts: Iterable[str]) -> dict[str, str]:
     """The values of a factor by text, each with its name in a table.
 
-    A long mapping, such as a queue, is named by its kind and by the keys that tell it from the other values of this
-    kind: ``red max: 60ms``. A single key is told anyway, since the kind alone would read as its defaults. Every name is
-    unique; a value keeps its text if its name would not be.
+    If a mapping is long, such as a queue, each of them is named by its kind and by the keys that tell it from the other
+    values of this kind: ``red max: 60ms``. A single key is told anyway, since the kind alone would read as its
+    defaults. Every name is unique; a value keeps its text if its name would not be.
     """
     values = list(dict.fromkeys(texts))
     found = {text: parsed for text in values if (parsed := _kind(text)) is not None}
     names = {text: text for text in values}
+    if not any(len(text) > _LONG for text in found):
+        return names
     for text, (kind, own) in found.items():
-        if len(text) > _LONG:
-            alike = [leaves for other, leaves in found.values() if other == kind] + [{}] * (kind in values)
-            told = {key for key, value in own.items() if len(own) == 1 or any(one.get(key) != value for one in alike)}
-            odd = [f"{key}: {value}" for key, value in own.items() if key in told]
-            names[text] = " ".join([kind, ", ".join(odd)]).strip()
+        alike = [leaves for other, leaves in found.values() if other == kind] + [{}] * (kind in values)
+        told = {key for key, value in own.items() if len(own) == 1 or any(one.get(key) != value for one in alike)}
+        odd = [f"{key}: {value}" for key, value in own.items() if key in told]
+        names[text] = " ".join([kind, ", ".join(odd)]).strip()
     count = list(names.values())
     return {text: name if count.count(name) == 1 and len(name) < len(text) else text for text, name in names.items()}
+
+
+def is_named(text: str, short: str, given: str) -> bool:
+    """Whether ``given`` means the value ``text``: by its text, however spaced, by its short name, or as a quantity."""
+    return given == short or same_value(text, given) or _flow(text) == _flow(given)
+
+
+def _flow(text: str) -> str:
+    """A mapping or a list as weir writes it; other text as it is."""
+    if not text.startswith(("{", "[")):
+        return text
+    try:
+        return flow_text(read(text, Log("<value>")))
+    except Invalid:
+        return text
 
 
 def _kind(text: str) -> tuple[str, dict[str, str]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ __all__ = ["OneCell", "choose"]
 
 _HINT = "--cell"
 _FEW = 8
+_NEXT = r",(?=\s*[A-Za-z_]\w*\s*=)"
+"""The comma before the next factor: a value may have commas itself, as ``{name: cubic, hystart: 2}``."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +71,14 @@ def choose(scenario: Scenario, text: str) -> OneCell:
 
 
 def _by_factors(scenario: Scenario, cells: Sequence[Cell], text: str) -> list[Cell]:
+    from weir.cli._factors import is_named, short_names
     from weir.metrics.errors import nearest
-    from weir.run.quantity import same_value
 
     if "=" not in text:
         ids = [cell.id for cell in cells]
         raise click.BadParameter(f"no cell {text!r} ({_some(ids)}).{nearest(text, ids)}", param_hint=_HINT)
     found = list(cells)
-    for word in text.split(","):
+    for word in re.split(_NEXT, text):
         name, _, value = (part.strip() for part in word.partition("="))
         known = [*scenario.factors, "repeat"]
         if name not in known:
@@ -83,7 +86,8 @@ def _by_factors(scenario: Scenario, cells: Sequence[Cell], text: str) -> list[Ce
                 f"no factor {name!r} ({', '.join(known)}).{nearest(name, known)}", param_hint=_HINT
             )
         have = {cell.id: str(cell.repeat) if name == "repeat" else cell.factors[name] for cell in cells}
-        found = [cell for cell in found if same_value(have[cell.id], value)]
+        short = short_names(have.values())
+        found = [cell for cell in found if is_named(have[cell.id], short[have[cell.id]], value)]
         if not found:
             values = list(dict.fromkeys(have.values()))
             raise click.BadParameter(f"no cell is {text!r}: {name} is {_some(values)}", param_hint=_HINT)
