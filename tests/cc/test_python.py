@@ -209,6 +209,30 @@ def test_an_endless_loop_is_ended(here: Path, weir: Weir) -> None:
     assert "report of ./mine.py does not return: a loop without an end?" in ran.out + ran.err
 
 
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (
+            "\n        while True: pass",
+            "report of ./mine.py does not return: a loop without an end, at line LINE?",
+        ),
+        # No signal handler of Python runs in a loop of C; the kernel ends the process.
+        (
+            "sum(iter(int, 1))",
+            "ended with signal 9 before it was described. It may take 10 s of processor time and 4 GiB of memory.",
+        ),
+    ],
+    ids=["in Python", "in C"],
+)
+def test_an_endless_loop_in_the_trial_is_told(here: Path, weir: Weir, report: str, said: str) -> None:
+    write(here, report)
+    line = next(n for n, text in enumerate((here / "mine.py").read_text().splitlines(), 1) if report.strip() in text)
+    scenario(here)
+    ran = weir("check", "s.yaml")
+    assert ran.code == 2
+    assert said.replace("LINE", str(line)) in " ".join((ran.out + ran.err).split())
+
+
 def test_a_call_that_sleeps_is_ended(here: Path, weir: Weir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weir.cc._watch.CALL_WALL_S", 2.0)
     write(here, "\n        if report.srtt_s != 0.02 and not report.first: __import__('time').sleep(3600)")

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -206,9 +207,9 @@ def _parsed(
         if code == confine.FAILED:
             raise ControlError(f"{shown}: the process that would load it could not be confined")
         why = watch.death(code)
-        raise ControlError(
-            why or f"{shown}: the process that loaded it ended with {_ended(code)} before it was described"
-        )
+        spent = f" It may take {_CPU_S} s of processor time and {_MEMORY_BYTES >> 30} GiB of memory."
+        ended = f"{shown}: the process that loaded it ended with {_ended(code)} before it was described."
+        raise ControlError(why or ended + (spent if code == -signal.SIGKILL else ""))
     try:
         answer = json.loads(text)
         if isinstance(answer, dict) and isinstance(error := answer.get("error"), str):

@@ -83,10 +83,10 @@ class Watch:
             self._look = _Look(seen["calls"], cpu_s, now)
             return None
         if cpu_s - self._look.cpu_s >= CALL_CPU_S:
-            return f"{self._subject(seen)} does not return: a loop without an end?{self._clause(seen)}"
+            return f"{self._subject(seen)} does not return{self._clause(seen)}: a loop without an end?"
         if now - self._look.at_s >= CALL_WALL_S:
             took = f"it has taken {CALL_WALL_S:g} s, but less than {CALL_CPU_S:g} s of processor time"
-            return f"{self._subject(seen)} does not return: {took}. Does it sleep or wait?{self._clause(seen)}"
+            return f"{self._subject(seen)} does not return{self._clause(seen)}: {took}. Does it sleep or wait?"
         return None
 
     def death(self, code: int) -> str | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import inspect
+import signal
 import sys
 import traceback
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,10 @@ _RTT = "rtt"
 _LEAST_INTERVAL_S = 1e-6
 _MOST_INTERVAL_S = 3600.0
 _MOST_OPTION = (1 << 63) - 1
+CALL_CPU_S = 2.0
+"""Limit on the processor time of a call in the trial."""
+_LOAD_CPU_S = 8.0
+"""The same of loading the file, which may import much; the whole process has 10 s."""
 _FRAMES = 12
 """Lines of a stack that an error shows."""
 
@@ -206,7 +212,8 @@ def described(path: Path, name: str) -> dict[str, Any]:
     Raises:
         UserError: it cannot be used; the message says where.
     """
-    user = load(path, name)
+    with _limited(path, name, "loading", _LOAD_CPU_S):
+        user = load(path, name)
     for row in ({name: row[:3][place] for name, row in user.options.items()} for place in range(3)):
         _try(user, row)
     title = (user.made.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
@@ -233,7 +240,8 @@ def _printable(text: str) -> str:
 
 def _try(user: User, options: Mapping[str, int]) -> None:
     """Asks the control as the simulator does: at first, in calm, after losses, marks, a timeout and a pause."""
-    made = user.create(Flow("trial", 1448, 10, 1, options))
+    with _limited(user.path, user.name, f"{CLASS}.__init__ of"):
+        made = user.create(Flow("trial", 1448, 10, 1, options))
     window, time_us = 10, 1_000_000
     for told in _TRIAL:
         time_us += told["interval_us"]
@@ -243,7 +251,35 @@ def _try(user: User, options: Mapping[str, int]) -> None:
             {**_NOTHING, **told, "now_us": time_us, "window_packets": window, "in_flight_packets": window}
             | {"acked_packets": acked, "sent_packets": acked, "send_bps": rate, "delivery_bps": rate}
         )
-        window = user.ask(made, report)[0] or window
+        with _limited(user.path, user.name, "report of"):
+            window = user.ask(made, report)[0] or window
+
+
+class _EndlessError(BaseException):
+    """A call has used up its processor time; no ``except Exception`` of the control catches it."""
+
+
+@contextlib.contextmanager
+def _limited(path: Path, name: str, what: str, cpu_s: float = CALL_CPU_S) -> Iterator[None]:
+    """Ends a call that does not return; one in C code, without a line of Python, goes on.
+
+    Raises:
+        UserError: the call does not return; it names the line that is executed then.
+    """
+
+    def stop(_: int, frame: types.FrameType | None) -> None:
+        own = next((at for at, _ in traceback.walk_stack(frame) if at.f_code.co_filename == str(path)), None)
+        raise _EndlessError("" if own is None else f", at line {own.f_lineno}")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    try:
+        signal.setitimer(signal.ITIMER_PROF, cpu_s)
+        yield
+    except _EndlessError as error:
+        raise UserError(f"{what} {name} does not return: a loop without an end{error}?") from None
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 _NOTHING = {
