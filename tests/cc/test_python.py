@@ -201,6 +201,20 @@ def test_an_exception_during_the_run_fails_the_cell_with_the_traceback(here: Pat
     assert "flow flows[0]" in text
 
 
+@pytest.mark.parametrize("begin", ["jump_start: true", "quick_start: 20Mbps"])
+def test_a_beginning_that_sets_the_first_window_is_refused_as_with_bbr(here: Path, weir: Weir, begin: str) -> None:
+    """It was refused in the run only, as `cc: asked`."""
+    write(here, "return None")
+    scenario(here, "./mine.py")
+    text = (here / "s.yaml").read_text()
+    (here / "s.yaml").write_text(text.replace("transport: {", f"transport: {{{begin}, "))
+    assert "transport: {" + begin in (here / "s.yaml").read_text()
+    ran = weir("check", "s.yaml")
+    assert ran.code == 2
+    said = f"`{begin.partition(':')[0]}` sets the first window, and `./mine.py` sets window and rate by itself"
+    assert said in " ".join((ran.out + ran.err).split())
+
+
 def test_an_endless_loop_is_ended(here: Path, weir: Weir) -> None:
     write(here, "\n        while report.srtt_s != 0.02 and not report.first: pass")
     scenario(here)

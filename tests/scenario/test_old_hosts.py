@@ -77,7 +77,7 @@ def test_a_beginning_without_slow_start_is_in_the_plan_if_it_is_given() -> None:
     begun = {"jump_start", "quick_start_bps"}
     assert tcp("jump_start: true")["jump_start"] is True
     assert tcp("quick_start: 20Mbps")["quick_start_bps"] == 20_000_000
-    for none in ("stack: linux", "jump_start: false", "quick_start: 0bps"):
+    for none in ("stack: linux", "jump_start: false", "quick_start: 0bps", "quick_start: none"):
         assert not begun & set(tcp(none))
 
 
@@ -86,6 +86,7 @@ def test_a_beginning_without_slow_start_is_in_the_plan_if_it_is_given() -> None:
     [
         ("jump_start: 3", "`true` or `false`"),
         ("quick_start: fast", "a rate"),
+        ("quick_start: None", "a rate"),
         ("quick_start: 79kbps", "a Quick-Start request is for at least 80 kb/s, not 79000 b/s"),
         ("jump_start: true, quick_start: 20Mbps", "begins in one way; keep `jump_start` or `quick_start`"),
         ("initial_ssthresh: none", "a number of segments, or 0 for none"),

@@ -123,6 +123,19 @@ LINUX26 = StackDefaults(3, True, True, 128 << 10, 174_760, 1000)
 LINUX24 = StackDefaults(3, True, True, 128 << 10, 174_760, 300, 100)
 STACKS = {"linux": LINUX, "linux-2.6": LINUX26, "linux-2.4": LINUX24}
 
+
+class _FirstRate:
+    """A rate, or ``none``."""
+
+    what = f"{RATE.what}, or `none`"
+
+    def parse(self, node: Node, log: Log) -> int:
+        return 0 if isinstance(node, Scalar) and node.plain and node.text == "none" else RATE.parse(node, log)
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return {"anyOf": [RATE.schema(defs), {"const": "none"}]}
+
+
 _BUFFER = AmountType("bytes", "bdp", "default")
 
 
@@ -212,9 +225,9 @@ class Transport(Spec):
         default=None,
     )
     quick_start: int | None = key(
-        RATE,
+        _FirstRate(),
         "Quick-Start (RFC 4782): rate on the wire that a new connection asks the routers of its path for; it becomes "
-        "the next lower power of two times 40 kb/s. 0: none; the default. Simulator only.",
+        "the next lower power of two times 40 kb/s. `none`, the default, or 0: slow start. Simulator only.",
         default=None,
     )
     mss: int | None = key(

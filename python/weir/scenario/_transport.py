@@ -228,6 +228,14 @@ _LEAST_QUICK_START = 80_000
 def _startup(settings: Resolved) -> dict[str, Any]:
     """How connections begin, if not with slow start."""
     spec, log = settings.spec, settings.log
+    key = "quick_start" if spec.quick_start else "jump_start" if spec.jump_start else ""
+    # The simulator refuses weir's own controls; it learns of a user's only when it executes them.
+    if key and users.is_file_name(settings.cc.name) and users.control(settings.cc.name).about.has_cong_control:
+        own = f"`{settings.cc.name}` sets window and rate by itself from the first acknowledgement on"
+        text = (
+            f"`{key}` sets the first window, and {own}; take a control that grows a window, such as `reno` or `cubic`"
+        )
+        raise log.error(spec.marks.get(key, settings.mark), text)
     if not spec.quick_start:
         return {"jump_start": True} if spec.jump_start else {}
     mark = spec.marks.get("quick_start", settings.mark)
