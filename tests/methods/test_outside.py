@@ -11,6 +11,8 @@ import pytest
 
 from shared import Ran, called, dumbbell
 from weir import methods
+from weir.metrics import open_run
+from weir.run import RunError
 
 HERE = Path(__file__).parent
 TINY = dumbbell(
@@ -73,6 +75,19 @@ def test_it_is_chosen_by_what_it_says_of_itself(weir: Callable[..., Ran], here: 
     assert ran.err == "method fluid: a fluid model; about 1 s. --method chooses another\n"
     assert json.loads((here / "runs/tiny/manifest.json").read_text())["method"] == "fluid"
     assert "they share it" in ran.out
+
+
+def test_a_run_says_that_it_has_no_table_acks(weir: Callable[..., Ran], here: Path) -> None:
+    """Only `weir check` did, and the reader of the run said that the manifest names the file."""
+    (here / "acks.yaml").write_text(TINY.replace("measure: {", "measure: {acks: true, "))
+    ran = weir("run", "acks.yaml", "--method", "fluid", "--no-report")
+    assert ran.code == 0, ran
+    assert "warning: the method records no table `acks`: `measure.acks` is without effect (2 like this" in ran.out
+    with pytest.raises(RunError, match="the method that executed this cell does not record it"):
+        open_run(here / "runs" / "acks").table("acks")
+    assert weir("run", "tiny.yaml", "--method", "fluid", "--no-report").code == 0
+    with pytest.raises(RunError, match="did not ask for it; expected a run with `measure"):
+        open_run(here / "runs" / "tiny").table("acks")
 
 
 def test_what_it_cannot_carry_is_said_and_another_is_taken(weir: Callable[..., Ran], here: Path) -> None:

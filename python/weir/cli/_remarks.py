@@ -83,9 +83,11 @@ def _look(plan: Mapping[str, Any], known: Sequence[tuple[str, Method]], found: M
 
 def _remarks(method: Method, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
     """The remarks of ``method`` on a plan, and on what it cannot record of it."""
+    from weir.methods import NO_ACKS
+
     yield from method.remarks(plan, packets)
-    if plan["measure"].get("acks") and "acks" not in method.tables:
-        yield "it records no table `acks`: `measure.acks` is without effect"
+    if method.lacks_acks(plan):
+        yield f"it {NO_ACKS}"
 
 
 def print_remarks(method: Method, plans: Sequence[Mapping[str, Any]]) -> None:

@@ -149,15 +149,21 @@ def _execute(job: dict[str, Any], method: methods.Method, messages: TextIO) -> t
                 f"method {job['method']!r} wrote the table {undeclared[0]}, which it does not declare"
             )
         wall_s = round(time.monotonic() - begin, 6)
+        lacks_acks = method.lacks_acks(json.loads(job["plan"]))
         caveat = job.get("caveat")
         found = {
-            "warnings": [*outcome.warnings, *([caveat] if caveat else []), *_partial(outcome)],
+            "warnings": [
+                *outcome.warnings,
+                *([caveat] if caveat else []),
+                *([f"the method {methods.NO_ACKS}"] if lacks_acks else []),
+                *_partial(outcome),
+            ],
             "stats": dict(outcome.stats),
             "wall_s": wall_s,
         }
         if outcome.notes:
             found["notes"] = list(outcome.notes)
-        if unobserved := sorted(methods.TABLES - method.tables):
+        if unobserved := sorted({*methods.TABLES - method.tables, *(["acks"] if lacks_acks else [])}):
             found["unobserved"] = unobserved  # an empty table would read as nothing having happened
         finish = cell.commit if inside is None else cell.complete
         facts = {**job["manifest"], **found}

@@ -11,7 +11,7 @@ from weir.methods._capacity import Capacity, Need
 from weir.methods._choice import MAX_S, Choice, Prospect, choose, order
 from weir.methods._errors import LostError, MethodError, UnavailableError, UnfitMethodError, UnknownMethodError
 from weir.methods._live import Live, LiveFlow, LiveLink, Upcoming
-from weir.methods._method import INSIDE, REAL, TABLES, About, Method, Outcome, Progress, Sink
+from weir.methods._method import INSIDE, NO_ACKS, REAL, TABLES, About, Method, Outcome, Progress, Sink
 from weir.methods._registry import DEFAULT, METHODS, get, names, registered
 from weir.methods.options import OPTIONS, Option
 
@@ -20,6 +20,7 @@ __all__ = [
     "INSIDE",
     "MAX_S",
     "METHODS",
+    "NO_ACKS",
     "OPTIONS",
     "REAL",
     "TABLES",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weir.hosts.fitness import Wish
     from weir.inventory import Node
 
-__all__ = ["INSIDE", "REAL", "TABLES", "About", "Method", "Outcome", "Plan", "Progress", "Sink"]
+__all__ = ["INSIDE", "NO_ACKS", "REAL", "TABLES", "About", "Method", "Outcome", "Plan", "Progress", "Sink"]
 
 Plan = Mapping[str, Any]
 """A plan, parsed."""
@@ -28,6 +28,8 @@ TABLES = frozenset({"flows", "goodput", "samples", "links", "classes", "ports", 
 """The tables of a run (``weir schema``) that a method writes if it observes everything."""
 INSIDE = frozenset({"probes", "acks"})
 """Tables that look inside a congestion control: not every method can."""
+NO_ACKS = "records no table `acks`: `measure.acks` is without effect"
+"""What to say of a method that :meth:`Method.lacks_acks`."""
 REAL = frozenset({"processor"})
 """Tables about the machines themselves: only methods in real time have them."""
 
@@ -221,6 +223,10 @@ class Method(abc.ABC):
     def kernel_of(self, cell: Path) -> str | None:
         """The kernel that executed a complete cell in the folder ``cell``, if recorded."""
         return None
+
+    def lacks_acks(self, plan: Plan) -> bool:
+        """Whether ``plan`` asks for table ``acks``, and this method does not write it."""
+        return bool(plan["measure"].get("acks")) and "acks" not in self.tables
 
     @abc.abstractmethod
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:

@@ -35,6 +35,7 @@ __all__ = ["Cell", "Run", "RunWarning", "open_cell", "open_run"]
 
 _RESERVED = frozenset({"cell", "repeat"})
 _PLAN = "plan.json"
+_ACKS = "acks"
 _FEW = 5
 _MAX_NAMED = 8
 _MAX_SCENARIO = 1 << 22
@@ -118,8 +119,7 @@ class Cell:
         file = self.path / f"{name}.parquet"
         if not self._check(file):
             if not exists(file):
-                expected = "a run that records it" if TABLES[name].optional else "a complete cell folder"
-                raise RunError(file, "the table is missing", expected)
+                raise self._absent(file)
             check_footer(file)
             if self.verify:
                 prove_readable(file)
@@ -163,6 +163,18 @@ class Cell:
             except ReadError as error:
                 yield error
 
+    def _absent(self, file: Path) -> RunError:
+        """What to say of a table that the cell was written without."""
+        name = file.stem
+        if name in self.manifest.get("unobserved", ()):
+            problem = "the table is missing: the method that executed this cell does not record it"
+            return RunError(file, problem, "a run by a method that does")
+        if name == _ACKS and self.plan.typed.measure.acks is None:
+            return RunError(file, "the table is missing: the scenario did not ask for it", "a run with `measure.acks`")
+        if TABLES[name].optional:
+            return RunError(file, "the table is missing", "a run that records it")
+        return RunError(file, "the table is missing", "a complete cell folder")
+
     def _check(self, file: Path) -> bool:
         """Compares ``file`` with its checksum; returns whether there is one.
 
@@ -174,7 +186,7 @@ class Cell:
             return False
         wanted = self.checksums.files.get(file.name)
         if wanted is None:
-            raise RunError(file, "the table is missing", "a file that the cell's manifest names")
+            raise self._absent(file)
         problem = damage(self.path, file.name, wanted)
         if problem is not None:
             raise self._damaged(file, problem)
