@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from weir.metrics.expect import ExpectError, parse
 from weir.metrics.expect.syntax import Binary, Call, Compare, Logic, Metric, Number, Quantified, Within
+from weir.metrics.reference import parse_reference
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,21 @@ def test_parts_of_a_metric_come_in_any_order() -> None:
     assert one.left.reference.factors == (("cc", "reno"),)
 
 
+@pytest.mark.parametrize(
+    ("text", "usual"),
+    [
+        ("goodput(elephants).mean", "goodput.mean(elephants)"),
+        ("goodput@five.mean", "goodput.mean@five"),
+        ("goodput.mean@five.min", "goodput.mean.min@five"),
+        ("class.share[class: af].mean@five", "class.share.mean[class: af]@five"),
+        ("class.share@five.mean[class: af]", "class.share.mean[class: af]@five"),
+    ],
+)
+def test_a_statistic_may_follow_another_part(text: str, usual: str) -> None:
+    found, expected = parse_reference(text), parse_reference(usual)
+    assert (found.key, found.name, found.text) == (expected.key, expected.name, text)
+
+
 def test_what_a_check_names_is_listed() -> None:
     check = parse("for each rtt: goodput.mean@five{cc: reno} < max(jain@twelve over level) * 1bps")
     assert check.metrics == ("goodput.mean", "jain")
@@ -137,6 +153,10 @@ def test_min_with_over_is_a_function_of_a_sweep() -> None:
         ("for all cc: jain > 0", 5, "`each` or `some`"),
         ("for each cc jain > 0", 13, "expected ':'"),
         ("jain@a@b > 0", 7, "second '@'"),
+        ("goodput(hi).maen > 0", 1, "metric 'goodput' has no 'maen'"),
+        ("goodput(hi).aggregate > 0", 1, "metric 'goodput' has no 'aggregate'"),
+        ("goodput.mean(hi).min.max > 0", 1, "at most 2 statistics"),
+        ("goodput(hi). > 0", 14, "found '>'; expected a statistic"),
         ("jain[x: 1] > 0", 6, "unexpected 'x'"),
         ("jain == 'a", 9, "does not end"),
         ("jain > 1 > 0", 10, "found '>'"),

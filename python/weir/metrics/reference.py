@@ -9,7 +9,7 @@ Examples::
     utilisation(bottleneck)
     ks[baseline: {loss: 0%}]
 
-The parts after the name may come in any order, each once.
+The parts after the name may come in any order, each once; so may the statistics: ``goodput(elephants)@twelve.mean``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 from weir.metrics.bounds import Bounds, after
 from weir.metrics.errors import MetricError
-from weir.metrics.registry import UNIT, MetricInfo, Param, resolve
+from weir.metrics.registry import UNIT, MetricInfo, Param, resolve, statistics_of
 from weir.metrics.scanner import ExpectError, Scanner
 from weir.run.quantity import ONE, parse_quantity
 
@@ -103,16 +103,19 @@ def scan_reference(scanner: Scanner) -> Reference:
         scanner.at += 1
         name += "." + scanner.name("the next part of a metric's name")
     try:
-        metric, stats = resolve(name)
+        metric, _ = resolve(name)
+        parts = _scan_parts(scanner, metric)
+        name = ".".join([name, *parts.stats])
+        stats = statistics_of(metric, name)
     except MetricError as error:
         raise ExpectError(str(error), start + 1, "the name of a metric") from error
-    parts = _scan_parts(scanner, metric)
     text = scanner.text[start : scanner.at].strip()
     return Reference(text, metric, name, stats, parts.arguments, parts.phase, parts.factors, parts.selector, start + 1)
 
 
 @dataclass
 class _Parts:
+    stats: tuple[str, ...] = ()
     arguments: tuple[tuple[str, Argument], ...] = ()
     phase: str | None = None
     factors: tuple[tuple[str, str], ...] = ()
@@ -121,11 +124,14 @@ class _Parts:
 
 def _scan_parts(scanner: Scanner, metric: MetricInfo) -> _Parts:
     parts, seen, end = _Parts(), set[str](), scanner.at
-    while symbol := scanner.sees("[", "@", "{", "("):
-        if symbol in seen:
+    while symbol := scanner.sees("[", "@", "{", "(", "."):
+        if symbol in seen and symbol != ".":
             raise scanner.fail("each part of a metric once", f"a second {symbol!r}")
         seen.add(symbol)
-        if symbol == "[":
+        if symbol == ".":
+            scanner.need(".")
+            parts.stats += (scanner.name("a statistic, such as mean"),)
+        elif symbol == "[":
             parts.arguments = _scan_arguments(scanner, metric)
         elif symbol == "@":
             scanner.need("@")

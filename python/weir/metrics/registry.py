@@ -33,6 +33,7 @@ __all__ = [
     "metric",
     "names",
     "resolve",
+    "statistics_of",
 ]
 
 FAMILIES = (
@@ -265,12 +266,18 @@ def resolve(name: str) -> tuple[MetricInfo, tuple[str, ...]]:
     for cut in range(len(parts), 0, -1):
         info = _REGISTRY.get(".".join(parts[:cut]))
         if info is not None:
-            return info, _stats(info, name, tuple(parts[cut:]))
+            return info, statistics_of(info, name)
     candidates = [*_REGISTRY, *(f"{n}.{s}" for n in _REGISTRY for s in ("mean", "max", "min", "sd", "cov"))]
     raise MetricError(f"no metric {name!r}.{nearest(name, candidates)} `weir metrics` lists them")
 
 
-def _stats(info: MetricInfo, name: str, stats: tuple[str, ...]) -> tuple[str, ...]:
+def statistics_of(info: MetricInfo, name: str) -> tuple[str, ...]:
+    """The statistics that ``name`` has after the name of the metric ``info``.
+
+    Raises:
+        MetricError: no such statistic, or more of them than the metric has dimensions.
+    """
+    stats = tuple(name.removeprefix(info.name).split(".")[1:])
     most = {"series": 2, "sample": 1, "value": 1, "distribution": 0}[info.kind]
     for stat in stats:
         if not _STAT.fullmatch(stat):
