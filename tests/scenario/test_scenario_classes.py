@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weir import scenario
+from weir import methods, scenario
 from weir.emulate._link import LinkOptions, plan
 from weir.language import Problem
 
@@ -88,6 +88,65 @@ def test_schedulers_can_be_classes_of_schedulers() -> None:
     inner = "{wrr: {classes: {x: {dscp: af11, weight: 40%}, y: {weight: 60%}}}}"
     made = queue_of(f"{{wrr: {{classes: {{a: {{weight: 50%, queue: {inner}}}}}}}}}")
     assert [one["name"] for one in made["classes"][0]["queue"]["classes"]] == ["x", "y"]
+
+
+_HTB = "{{htb: {{classes: {{a: {{{of}rate: 60Mbps, queue: {inner}}}, {other}}}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("of", "inner", "other"),
+    [
+        (
+            "dscp: [af11, ef], ",
+            "{htb: {classes: {x: {dscp: ef, rate: 1Mbps}, y: {dscp: af11, rate: 2Mbps}}}}",
+            "b: {rate: 1Mbps}",
+        ),
+        (
+            "dscp: [af11, ef], ",
+            "{tbf: {rate: 9Mbps, queue: {drr: {classes: {x: {dscp: [ef, af11]}}}}}}",
+            "b: {rate: 1Mbps}",
+        ),
+        ("", "{htb: {classes: {x: {dscp: [POINTS], rate: 1Mbps}}}}", "b: {dscp: af11, rate: 1Mbps}"),
+    ],
+    ids=["code points", "within a shaper", "the rest"],
+)
+def test_classes_in_a_class_need_no_code_points_but_its_own(of: str, inner: str, other: str) -> None:
+    points = ", ".join(str(point) for point in range(64) if point != 10)
+    queue = _HTB.format(of=of, inner=inner.replace("POINTS", points), other=other)
+    assert not [one for one in problems(queue) if "no traffic" not in one.message]
+    both = _DOCUMENT.format(queue=queue).replace("dscp: af11}\n", "dscp: af11}\n  - {name: ef, kind: cbr, "
+        "between: \"pairs[2]\", rate: 1Mbps, dscp: ef}\n")  # fmt: skip
+    (cell,) = scenario.parse(both).cells()
+    assert methods.get("sim").obstacle(cell.plan()) is None, "the plan is one that the simulator takes"
+
+
+def test_a_code_point_of_the_class_around_without_a_class_is_named() -> None:
+    inner = "{htb: {classes: {x: {dscp: ef, rate: 1Mbps}}}}"
+    (found,) = problems(_HTB.format(of="dscp: [af11, ef], ", inner=inner, other="b: {rate: 1Mbps}"))
+    assert "packets with `af11` (10) have no class; give one class neither" in found.message
+    (found,) = problems(_HTB.format(of="dscp: ef, flows: gold, ", inner=inner, other="b: {rate: 1Mbps}"))
+    assert "some code points have no class" in found.message, "the flows may have any"
+
+
+def test_a_class_that_gets_the_code_points_that_never_come_still_needs_traffic() -> None:
+    inner = "{htb: {classes: {x: {dscp: af11, rate: 1Mbps}, y: {dscp: ef, rate: 1Mbps}}}}"
+    (found,) = problems(_HTB.format(of="dscp: [af11, ef], ", inner=inner, other="b: {rate: 1Mbps}"))
+    assert "class `a.y` of link `bottleneck` has no traffic; expected a flow of it" in found.message
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ("70", "`70` is not a share; expected `70%` or `0.7`"),
+        ("7.5", "`7.5` is not a share; expected `7.5%` or `0.075`"),
+        ("100", "`100` is not a share; expected `100%`"),
+        ("700", "expected a share such as `90%` or `0.9`, in steps of 0.0001%, found `700`"),
+        ("heavy", "expected a share such as `90%` or `0.9`, in steps of 0.0001%, found `heavy`"),
+    ],
+)
+def test_what_is_no_share_is_told_what_was_expected(weight: str, message: str) -> None:
+    (found,) = problems(f"{{wrr: {{classes: {{a: {{weight: {weight}}}}}}}}}")
+    assert found.message == message
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,9 @@ class Scheduler(Discipline):
         given = written.named("classes")
         _check_members(written, given)
         self.check(written, given)
-        classes = [self._class_plan(name, one) for name, one in given.items()]
+        points = _points(written, given)
+        classes = [self._class_plan(name, one, points[name]) for name, one in given.items()]
+        _complete(classes)
         depth = 1 + max(_depth(one["queue"]) for one in classes)
         if depth > MAX_DEPTH:
             raise written.error("classes", f"schedulers within one another: {depth} deep; the limit is {MAX_DEPTH}")
@@ -67,11 +69,11 @@ class Scheduler(Discipline):
         """A class as arguments of ``tc class add``; empty: the kernel's scheduler makes its classes itself."""
         return ""
 
-    def _class_plan(self, name: str, written: Written) -> dict[str, Any]:
+    def _class_plan(self, name: str, written: Written, points: frozenset[int]) -> dict[str, Any]:
         own = [key for key in self.class_keys if not key.field.startswith("members.") and key.type != "queue"]
         # The flows are known later: ``weir.scenario`` adds them.
         members = {"dscp": list(written.values["dscp"] or ()), "flows": [], "rest": _is_rest(written)}
-        return {"name": name, "members": members, **written.plan(own), "queue": written.queue("queue")}
+        return {"name": name, "members": members, **written.plan(own), "queue": written.queue("queue", points)}
 
     @property
     def class_keys(self) -> tuple[Key, ...]:
@@ -83,6 +85,23 @@ class Scheduler(Discipline):
 
 def _is_rest(written: Written) -> bool:
     return not any(written.values[key] for key in ("dscp", "flows", "port"))
+
+
+def _points(written: Written, classes: Mapping[str, Written]) -> dict[str, frozenset[int]]:
+    """The code points of the packets of each class: any, if it names flows or ports."""
+    named = frozenset(point for one in classes.values() for point in one.values["dscp"] or ())
+    found = {}
+    for name, one in classes.items():
+        own = written.points - named if _is_rest(one) else written.points.intersection(one.values["dscp"] or ())
+        found[name] = written.points if one.values["flows"] or one.values["port"] else own
+    return found
+
+
+def _complete(classes: list[dict[str, Any]]) -> None:
+    """Gives code points that never come to the last class: in a plan, each has one."""
+    members = [one["members"] for one in classes]
+    if not any(one["rest"] for one in members) and sum(len(one["dscp"]) for one in members) < _CODE_POINTS:
+        members[-1]["rest"] = True
 
 
 class Around(Discipline):
@@ -152,7 +171,7 @@ def limit_bytes(limit: Mapping[str, Any], packet: int) -> int:
 
 
 def _check_members(written: Written, classes: Mapping[str, Written]) -> None:
-    """Every code point must have one class."""
+    """Every code point of the packets must have one class."""
     if not 1 <= len(classes) <= _MAX_CLASSES:
         raise written.error("classes", f"expected 1 to {_MAX_CLASSES} classes, found {len(classes)}")
     taken: dict[int, str] = {}
@@ -170,6 +189,10 @@ def _check_members(written: Written, classes: Mapping[str, Written]) -> None:
                     "dscp", f"code point {named_point(point)} is in two classes, `{taken[point]}` and `{name}`"
                 )
             taken[point] = name
-    if rest is None and len(taken) < _CODE_POINTS:
-        message = "some code points have no class; give one class neither `dscp` nor `flows` nor `port`"
+    missing = sorted(written.points - taken.keys())
+    if rest is None and missing:
+        which = "some code points"
+        if len(missing) < _CODE_POINTS // 2 and len(written.points) < _CODE_POINTS:
+            which = f"packets with {', '.join(map(named_point, missing))}"
+        message = f"{which} have no class; give one class neither `dscp` nor `flows` nor `port`"
         raise written.error("classes", f"{message}: it has the rest")

@@ -35,8 +35,15 @@ class Written(Protocol):
     def plan(self, form_keys: Sequence[Key]) -> dict[str, Any]:
         """The fields of the plan that these keys write, one for each key."""
 
-    def queue(self, key: str) -> dict[str, Any]:
-        """The plan of the queue in ``key``; without one, of a drop-tail queue of one BDP."""
+    def queue(self, key: str, points: frozenset[int] | None = None) -> dict[str, Any]:
+        """The plan of the queue in ``key``; without one, of a drop-tail queue of one BDP.
+
+        ``points`` are the code points of the packets that it gets; ``None``: those of this queue.
+        """
+
+    @property
+    def points(self) -> frozenset[int]:
+        """The code points of the packets that the queue gets."""
 
     @property
     def packet_bytes(self) -> int:

@@ -113,7 +113,7 @@ class _Assignment:
             made["members"]["flows"] = sorted(chosen)
         for (name, one), made in zip(given.items(), plan["classes"], strict=True):
             mine = [way for way in crossing if _may_be_of(way, self.flows, plan["classes"], made, taken)]
-            rest = made["members"]["rest"]
+            rest = not (one.dscp or one.flows or one.port)
             self.traffic.note(one.mark, _Class(outer + name, self.link.name, rest), bool(mine))
             inside, queue = _unwrapped(one.queue, made["queue"])
             if queues.children(queue):

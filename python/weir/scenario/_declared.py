@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import cache
 from typing import Any, TypeVar
 
-from weir.language.problem import NOWHERE, Log
+from weir.language.problem import NOWHERE, Invalid, Log
 from weir.language.scalars import (
     BOOLEAN,
     DELAY,
@@ -22,6 +24,7 @@ from weir.language.scalars import (
     Integer,
     Number,
     Type,
+    expected,
 )
 from weir.language.spec import ListOf, MapOf, OneOrEach, Spec, Struct, key
 from weir.language.tree import Node, Scalar
@@ -61,13 +64,24 @@ class _Queue:
 class _Share:
     """A share of a whole, in parts of a million."""
 
-    what = "a share such as `90%`, in steps of 0.0001%"
+    what = "a share such as `90%` or `0.9`, in steps of 0.0001%"
 
     def parse(self, node: Node, log: Log) -> int:
-        parts = PROBABILITY.parse(node, log) * _WHOLE_PPM
+        try:
+            parts = PROBABILITY.parse(node, Log(log.file)) * _WHOLE_PPM
+        except Invalid:
+            raise self._expected(node, log) from None
         if abs(parts - round(parts)) > 1e-3:
             raise log.error(node.mark, f"expected {self.what}")
         return round(parts)
+
+    def _expected(self, node: Node, log: Log) -> Invalid:
+        """Reports what is no share; a bare number up to 100 is hardly anything but a percentage."""
+        if isinstance(node, Scalar) and node.plain and re.fullmatch(r"[1-9][0-9]?(\.[0-9]{1,9})?|100", node.text):
+            fraction = Decimal(node.text) / 100
+            also = f" or `{fraction:f}`" if fraction < 1 else ""
+            return log.error(node.mark, f"`{node.text}` is not a share; expected `{node.text}%`{also}")
+        return expected(node, self.what, log)
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
         return PROBABILITY.schema(defs)

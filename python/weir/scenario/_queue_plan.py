@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,7 @@ class _Written:
     link: Link
     rtt: int | None
     log: Log
+    points: frozenset[int] = frozenset(range(64))
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -70,10 +71,10 @@ class _Written:
         return resolve(getattr(self.spec, key), self.link, self.rtt, self.log, self.spec.at(key))
 
     def each(self, key: str) -> Sequence[_Written]:
-        return [_Written(one, self.link, self.rtt, self.log) for one in getattr(self.spec, key)]
+        return [replace(self, spec=one) for one in getattr(self.spec, key)]
 
     def named(self, key: str) -> Mapping[str, _Written]:
-        return {name: _Written(one, self.link, self.rtt, self.log) for name, one in getattr(self.spec, key).items()}
+        return {name: replace(self, spec=one) for name, one in getattr(self.spec, key).items()}
 
     def plan(self, form_keys: Sequence[Key]) -> dict[str, Any]:
         plan: dict[str, Any] = {}
@@ -81,12 +82,12 @@ class _Written:
             _put(plan, key.field, _value(self, key))
         return plan
 
-    def queue(self, key: str) -> dict[str, Any]:
+    def queue(self, key: str, points: frozenset[int] | None = None) -> dict[str, Any]:
         spec = getattr(self.spec, key)
         if spec is None:
             self.log.info(self.spec.mark, "there is no `queue` here; it is a drop-tail queue of 1bdp")
             spec = sized(Amount(Fraction(1), "bdp"), self.spec.mark)
-        return _spec_plan(_Written(spec, self.link, self.rtt, self.log))
+        return _spec_plan(replace(self, spec=spec, points=self.points if points is None else points))
 
     @property
     def packet_bytes(self) -> int:
