@@ -63,6 +63,19 @@ def test_a_method_remarks_nothing_on_a_plan_that_no_kernel_executes() -> None:
     assert said(told).notes == []
 
 
+def test_estimates_that_differ_in_numbers_only_are_one_remark() -> None:
+    text = """title: t
+topology: {star: {hosts: 3, access: {rate: 1Gbps}, switch: fair}}
+workload: [{name: a, kind: cbr, between: [h0, h2], wire_rate: 1Gbps, until: 30s}]
+sweep: {workload.a.wire_rate: [500Mbps, 1Gbps, 250Mbps]}
+"""
+    cells = parse(text).cells()
+    each = [note for cell in cells for note in said([cell]).notes if note.startswith("method lab: its links are")]
+    assert len(set(each)) == 3
+    (one,) = [note for note in said(cells).notes if note.startswith("method lab: its links are")]
+    assert one == f"{each[1]} (the largest cell; others have other numbers)"
+
+
 @pytest.mark.parametrize(("queue", "notes"), [("50ms", 1), ("quickstart", 0)])
 def test_the_simulator_says_that_no_router_answers_quick_start(queue: str, notes: int) -> None:
     (cell,) = parse(

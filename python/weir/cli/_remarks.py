@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ __all__ = ["Said", "print_remarks", "said"]
 
 _MAX_CELLS = 50
 """Maximum number of cells examined; of more, a regular selection."""
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?: (?:ms|s|min|h|days?)\b)?")
+"""A number, with its unit if it is a time: an estimate may be in another one."""
 _MAX_WORK = 50_000
 """Maximum work of compiling them (``weir.scenario.Cell.weighed``); the cell that exceeds it is the last."""
 
@@ -40,7 +43,7 @@ def said(cells: Sequence[Cell]) -> Said:
 
     # A method that cannot be loaded has no remarks.
     known = [(name, method) for name in methods.names() if (method := methods.registered(name)) is not None]
-    found: dict[str, dict[str, None]] = {name: {} for name, _ in known}
+    found: dict[str, _Remarks] = {name: _Remarks() for name, _ in known}
     unfit: dict[str, str] = {}
     left = _MAX_WORK
     for cell in cells[:: -(-len(cells) // _MAX_CELLS) or 1]:
@@ -51,7 +54,7 @@ def said(cells: Sequence[Cell]) -> Said:
         left -= work
         if left < 0:
             break
-    notes = [f"method {name}: {text}" for name, texts in found.items() for text in texts]
+    notes = [f"method {name}: {text}" for name, remarks in found.items() for text in remarks.texts]
     return Said(notes, [f"{where}no method can execute this: {why}" for why, where in unfit.items()])
 
 
@@ -72,13 +75,35 @@ def _unfit(plan: Mapping[str, Any], known: Sequence[tuple[str, Method]]) -> str 
     return "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items()) or None
 
 
-def _look(plan: Mapping[str, Any], known: Sequence[tuple[str, Method]], found: Mapping[str, dict[str, None]]) -> None:
+def _look(plan: Mapping[str, Any], known: Sequence[tuple[str, Method]], found: Mapping[str, _Remarks]) -> None:
     """Adds the methods' remarks on ``plan`` to ``found``."""
     from weir.engine import estimate
 
     packets = estimate(dict(plan)).packets
     for name, method in known:
-        found[name].update(dict.fromkeys(_remarks(method, plan, packets)))
+        found[name].add(_remarks(method, plan, packets), packets)
+
+
+class _Remarks:
+    """Remarks on several cells: of those that differ in numbers only, that on the cell with the most packets."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, dict[str, None]]] = {}
+
+    def add(self, texts: Iterable[str], packets: int) -> None:
+        """Adds the remarks on a cell."""
+        for text in texts:
+            outline = _NUMBER.sub("#", text)
+            most, known = self._found.get(outline, (-1, {}))
+            order = [text, *known] if packets > most else [*known, text]
+            self._found[outline] = (max(most, packets), dict.fromkeys(order))
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """The remarks, each once."""
+        for _, known in self._found.values():
+            more = " (the largest cell; others have other numbers)" if len(known) > 1 else ""
+            yield f"{next(iter(known))}{more}"
 
 
 def _remarks(method: Method, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
@@ -99,5 +124,8 @@ def print_remarks(method: Method, plans: Sequence[Mapping[str, Any]]) -> None:
 def _said(method: Method, plans: Sequence[Mapping[str, Any]]) -> list[str]:
     from weir.engine import estimate
 
-    found = (text for plan in plans for text in _remarks(method, plan, estimate(dict(plan)).packets))
-    return list(dict.fromkeys(found))
+    found = _Remarks()
+    for plan in plans:
+        packets = estimate(dict(plan)).packets
+        found.add(_remarks(method, plan, packets), packets)
+    return list(found.texts)
