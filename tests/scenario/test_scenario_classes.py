@@ -279,3 +279,23 @@ def test_a_link_for_a_program_may_have_classes_of_code_points() -> None:
     queue = "{wrr: {classes: {voice: {dscp: ef, weight: 20%, queue: 9packets}, data: {weight: 80%, queue: 9packets}}}}"
     up = plan(LinkOptions(rate="20Mbps", queue=queue), LinkOptions())["links"][0]
     assert [one["members"]["dscp"] for one in up["queue"]["classes"]] == [[46], []]
+
+
+@pytest.mark.parametrize(
+    ("queue", "changes", "idle"),
+    [
+        ("{tbf: {rate: 1.2Gbps, queue: 9packets}}", "", 1),
+        ("{tbf: {rate: 1Gbps, queue: 9packets}}", "", 1),
+        ("{tbf: {rate: 999Mbps, queue: 9packets}}", "", 0),
+        ("{prio: {classes: {a: {dscp: af11, queue: {tbf: {rate: 2Gbps, queue: codel}}}, b: {queue: codel}}}}", "", 1),
+        ("{police: {rate: 2Gbps, queue: 9packets}}", "", 0),
+        ("{tbf: {rate: 1.2Gbps, queue: 9packets}}", "{at: 1ms, link: bottleneck, rate: 2Gbps}", 0),
+        ("{tbf: {rate: 1.2Gbps, queue: 9packets}}", "{at: 1ms, link: bottleneck, queue_rate: {rate: 5Mbps}}", 0),
+        ("{tbf: {rate: 1.2Gbps, queue: 9packets}}", "{at: 1ms, link: bottleneck, loss: 1%}", 1),
+    ],
+)  # fmt: skip
+def test_a_shaper_that_is_as_fast_as_its_link_is_told(queue: str, changes: str, idle: int) -> None:
+    found = scenario.parse(_DOCUMENT.format(queue=queue) + f"changes: [{changes}]\n").problems
+    told = [one for one in found if "never holds a packet back" in one.message]
+    assert [one.severity for one in told] == ["warning"] * idle
+    assert all(one.message.startswith("the shaper has ") and "its link 1000 Mb/s" in one.message for one in told)

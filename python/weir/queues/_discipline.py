@@ -133,6 +133,10 @@ class Discipline:
         for one in queue.get("classes", ()):
             yield Inside(f"{name}.{one['name']}" if name else one["name"], one["queue"])
 
+    def idle(self, queue: Mapping[str, Any], rate_bps: int) -> str | None:
+        """Why the queue of a plan has no effect before a link that always has ``rate_bps``; ``None``: it may."""
+        return None
+
     def token_obstacle(self, queue: dict[str, Any], rate_bps: int) -> str | None:
         """The mistake in its rates together, before a link of ``rate_bps``; ``None``: none."""
         return None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from weir.plan import Link, TbfQueue, wire_bytes
 from weir.queues._classes import Around
 from weir.queues._discipline import Below
@@ -16,6 +19,12 @@ class Tbf(Around):
     names = ("tbf",)
     needs_wire_sizes = True
     looks_first = True
+
+    def idle(self, queue: Mapping[str, Any], rate_bps: int) -> str | None:
+        own = int(queue["rate_bps"])
+        if own < rate_bps:
+            return None
+        return f"the shaper has {own / 1e6:g} Mb/s and its link {rate_bps / 1e6:g} Mb/s: it never holds a packet back"
 
     def obstacle(self, link: Link) -> str | None:
         return None

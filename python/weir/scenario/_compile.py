@@ -16,6 +16,7 @@ from ._class_members import assign_members
 from ._distribution import draw
 from ._flows import Group, groups_of
 from ._hosts import capacities, refuse_other_transports
+from ._idle_queues import remark_on_idle_queues
 from ._lang_scenario import Acks, Body, Instant, Trace
 from ._low_latency import remark_on_classic_marks
 from ._native import UNTRACED
@@ -70,6 +71,8 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
     set_transmit_queues(groups, net, links, log)
     assign_members(net, links, flows, log)
     remark_on_classic_marks(net, links, flows, log)
+    changes = changes_plan(body, net, links, end, context.folder, log)
+    remark_on_idle_queues(net, links, changes, log)
     plan = {
         "version": PLAN_VERSION,
         "title": context.title,
@@ -78,7 +81,7 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         "nodes": nodes,
         "links": [_clocked(link, plan, context.seed) for link, plan in zip(net.links, links, strict=True)],
         "flows": flows,
-        "changes": changes_plan(body, net, links, end, context.folder, log),
+        "changes": changes,
         "measure": _measure(body, flows, groups, end, log) | {"links": _recorded(body, net)},
         "phases": _phases(body, groups, end, log),
         "methods": body.methods.plan(),
