@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weir._errors import UnavailableError
 
-__all__ = ["Interface", "Run"]
+__all__ = ["Interface", "Run", "common_rate_bps"]
 
 Run = Callable[[Sequence[str]], tuple[int, str, str]]
 """Executes a command; its status, and what it wrote to its output and its errors."""
@@ -30,6 +30,8 @@ class Interface:
     mac: tuple[int, ...]
     speed_mbps: int | None
     """What it says of its rate."""
+    virtual: bool
+    """Whether no device is behind it. It then says a constant of its driver, 10 Gb/s with veth, that limits nothing."""
 
     @classmethod
     def of(cls, word: str, run: Run = _here, on: str = "") -> Interface:
@@ -58,7 +60,7 @@ class Interface:
             raise UnavailableError(
                 f"--between: interface {word!r} is a port of {switch} itself; name the interface at its other end"
             )
-        return cls(name, netns or None, mac, _speed(name, netns, run))
+        return cls(name, netns or None, mac, _speed(name, netns, run), _is_virtual(name, netns, run))
 
     @property
     def word(self) -> str:
@@ -71,10 +73,39 @@ class Interface:
         return None if self.netns is None else f"{_NETNS}/{self.netns}"
 
 
+def common_rate_bps(interfaces: Mapping[str, Interface]) -> float:
+    """The rate that all interfaces say, by the words of the user, bit/s.
+
+    Raises:
+        UnavailableError: one says none, one is virtual, or they say different ones.
+    """
+    speeds = {word: one.speed_mbps for word, one in interfaces.items()}
+    known = {word: speed for word, speed in speeds.items() if speed is not None}
+    virtual = [word for word, one in interfaces.items() if one.virtual]
+    silent = [word for word in speeds if word not in known]
+    if virtual:
+        reason = f"virtual interfaces have no rate of their own, whatever ethtool says: {', '.join(virtual)}"
+    elif silent:
+        reason = f"interfaces that do not say their rate: {', '.join(silent)}"
+    elif len(set(known.values())) > 1:
+        said = ", ".join(f"{word}: {speed} Mb/s" for word, speed in known.items())
+        reason = f"the interfaces say different rates ({said})"
+    else:
+        return next(iter(known.values())) * 1e6
+    raise UnavailableError(f"--between: {reason}; give --rate")
+
+
 def _speed(name: str, netns: str, run: Run) -> int | None:
-    """What a network card says of its rate, Mb/s; virtual interfaces say nothing true."""
-    enter = ["ip", "netns", "exec", netns] if netns else []
-    _, text, _ = run([*enter, "cat", f"/sys/class/net/{name}/speed"])
-    no_device, _, _ = run([*enter, "test", "-e", f"/sys/class/net/{name}/device"])
+    """What an interface says of its rate, Mb/s."""
+    _, text, _ = run([*_enter(netns), "cat", f"/sys/class/net/{name}/speed"])
     value = text.strip()
-    return int(value) if not no_device and value.isdigit() and int(value) > 0 else None
+    return int(value) if value.isdigit() and int(value) > 0 else None
+
+
+def _is_virtual(name: str, netns: str, run: Run) -> bool:
+    no_device, _, _ = run([*_enter(netns), "test", "-e", f"/sys/class/net/{name}/device"])
+    return bool(no_device)
+
+
+def _enter(netns: str) -> list[str]:
+    return ["ip", "netns", "exec", netns] if netns else []

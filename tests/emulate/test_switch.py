@@ -200,7 +200,7 @@ def test_it_ends_after_its_time(bed: Bed, tmp_path: Path) -> None:
         (["--switch", "fair", "--rate", "fast"], "--rate: "),
         (["--switch", "fair", "--delay", "1ms"], "--delay does not go with --switch"),
         (["--switch", "fair", "--duration", "soon"], "--duration: "),
-        (["--switch", "fair", "--rate", ""], "do not all say the same rate"),
+        (["--switch", "fair", "--rate", ""], "virtual interfaces have no rate of their own"),
         (["--switch", "./no-such.yaml"], "there is no file"),
         ([], "a link has two ends"),
     ],

@@ -169,7 +169,9 @@ def test_interfaces_that_are_none_are_refused(interfaces: list[str]) -> None:
         BetweenRig(interfaces[:2], RATE)
     with pytest.raises(UnavailableError, match="no interface 'nosuch0'"):
         BetweenRig(["nosuch0", *interfaces[:2]], RATE)
-    with pytest.raises(UnavailableError, match="give --rate"):
+    with pytest.raises(
+        UnavailableError, match=r"no rate of their own.*: \S+h0/eth0, \S+h1/eth0, \S+h2/eth0; give --rate"
+    ):
         BetweenRig(interfaces)
     bridge = interfaces[0].split("-")[0] + "-sw"
     with pytest.raises(UnavailableError, match="is a port of the bridge br0 itself"):

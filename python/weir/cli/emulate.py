@@ -110,7 +110,8 @@ def _parts_of_between(word: str) -> list[str]:
     "switch_name",
     metavar="SWITCH",
     help="With --between: a switch instead of a link. A preset such as dlink-dgs1216t, or a file with the keys of "
-    "`switch` in scenarios, such as `weir switch characterise` writes. Its ports have --rate.",
+    "`switch` in scenarios, such as `weir switch characterise` writes. Its ports have --rate. Default: what the "
+    "network cards say.",
 )
 @click.option("--duration", metavar="TIME", help="With --between: end after this time. Default: when interrupted.")
 @click.option(
@@ -234,7 +235,7 @@ def _switch(
     ready: Callable[[], None],
 ) -> SwitchReport:
     """Puts a switch between interfaces."""
-    from weir._interfaces import Interface
+    from weir._interfaces import Interface, common_rate_bps
     from weir.emulate import OptionError, switch, switch_plan
 
     if len(set(words)) != len(words) or len(words) < 2 or not all(words):
@@ -251,11 +252,7 @@ def _switch(
     compiled = plan_at(link["rate"] or "1Gbps")
     interfaces = [Interface.of(word) for word in words]
     if link["rate"] is None:
-        speeds = {interface.speed_mbps for interface in interfaces}
-        speed = speeds.pop() if len(speeds) == 1 else None
-        if speed is None:
-            raise click.UsageError("--between: the interfaces do not all say the same rate; give --rate")
-        compiled = plan_at(f"{speed}Mbps")
+        compiled = plan_at(f"{common_rate_bps(dict(zip(words, interfaces, strict=True))):.0f}bps")
     return switch(compiled, interfaces, options=options, seconds=seconds, ready=ready)
 
 

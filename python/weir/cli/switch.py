@@ -103,7 +103,8 @@ _CHARACTERISE = examples(
     "--rate",
     type=_Amount("rate of a port"),
     metavar="RATE",
-    help="With --between: the ports' rate, 1 Mb/s to 1 Tb/s. Default: what the interfaces say.",
+    help="With --between: the ports' rate, 1 Mb/s to 1 Tb/s. Default: what the network cards say; virtual interfaces "
+    "need it.",
 )
 @click.option(
     "--overhead",

@@ -9,7 +9,7 @@ import contextlib
 import json
 import secrets
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weir._errors import MethodError, UnavailableError
-from weir._interfaces import Interface
+from weir._interfaces import Interface, common_rate_bps
 from weir._programs import find
 from weir.study.switches._rig import Accuracy, Observation, Stream, Trial
 from weir.study.switches._units import time_text
@@ -87,21 +87,17 @@ class BetweenRig:
             retries: How often a trial is executed again in which a sender was late.
 
         Raises:
-            UnavailableError: an interface is missing, or does not say its rate.
+            UnavailableError: an interface is missing, or the rate is neither given nor said by all of them.
         """
         require_three(interfaces)
         self._agent = str(find("weir-agent"))
-        self._set([Interface.of(word) for word in interfaces], rate_bps, overhead_bytes, retries)
+        self._set({word: Interface.of(word) for word in interfaces}, rate_bps, overhead_bytes, retries)
 
-    def _set(self, interfaces: list[Interface], rate_bps: float | None, overhead_bytes: int, retries: int) -> None:
-        self.interfaces = interfaces
-        speeds = {interface.speed_mbps for interface in self.interfaces}
-        if rate_bps is None:
-            speed = speeds.pop() if len(speeds) == 1 else None
-            if speed is None:
-                raise UnavailableError("--between: the interfaces do not all say the same rate; give --rate")
-            rate_bps = speed * 1e6
-        self.rate_bps = self.out_bps = float(rate_bps)
+    def _set(
+        self, interfaces: Mapping[str, Interface], rate_bps: float | None, overhead_bytes: int, retries: int
+    ) -> None:
+        self.interfaces = list(interfaces.values())
+        self.rate_bps = self.out_bps = float(common_rate_bps(interfaces) if rate_bps is None else rate_bps)
         self.overhead_bytes = overhead_bytes
         self.inputs = len(interfaces)
         self.outputs = min(3, len(interfaces) - 1)

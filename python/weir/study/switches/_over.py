@@ -47,20 +47,18 @@ class OverRig(BetweenRig):
         """A rig of ``interfaces`` of connected nodes; the last ones are its outputs.
 
         Raises:
-            UnavailableError: an interface is missing, does not say its rate, or frames cannot be sent there.
+            UnavailableError: as :class:`BetweenRig`, or frames cannot be sent there.
             DeployError: a node cannot have the tester.
         """
         require_three(interfaces)
         self.keepers = keepers
         self.nodes = [word.partition("/")[0] for word in interfaces]
         rest = [word.partition("/")[2] for word in interfaces]
-        pairs = zip(self.nodes, rest, strict=True)
-        self._set(
-            [Interface.of(word, _run(keepers[node].place), node) for node, word in pairs],
-            rate_bps,
-            overhead_bytes,
-            retries,
-        )
+        found = {
+            word: Interface.of(name, _run(keepers[node].place), node)
+            for word, node, name in zip(interfaces, self.nodes, rest, strict=True)
+        }
+        self._set(found, rate_bps, overhead_bytes, retries)
         for name in dict.fromkeys(self.nodes):
             if not keepers[name].becomes_root:
                 raise UnavailableError(f"{name}: Ethernet frames need root there, or `sudo -n`")
