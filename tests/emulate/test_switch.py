@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from emulate_support import TIMEOUT_S, until
 
-from weir.emulate import OptionError, switch_plan
+from weir.emulate import Direction, OptionError, Pair, Port, SwitchReport, switch_plan
 from weir.hosts.namespaces import within
 from weir.study.switches import BetweenRig, Fitted, ModelRig, Stream, Trial, fit
 
@@ -227,3 +227,17 @@ def test_a_plan_has_a_route_between_any_two_ports() -> None:
         assert nodes[up]["queue"]["limit"]["packets"] == 10
     with pytest.raises(OptionError, match="2 to 64 interfaces"):
         switch_plan("fair", 1, rate="100Mbps")
+
+
+def test_the_report_tells_a_queue_only_where_packets_wait() -> None:
+    """Packets for an output wait in the memory of the switch; before an input they wait in a queue with a time."""
+    port = Port("eth1", Direction(queue_mean_ns=1e6, queue_max_ns=3_000_000), Direction(packets=9))
+    pair = Pair("eth1", "eth2", starved_max_ns=2_460_000, queue_max_bytes=76_500)
+    into, out, between, _ = SwitchReport(1.0, [port], [pair], {}).lines()
+    assert into.startswith("eth1 in")
+    assert "queue 1.00 ms, at most 3.00 ms" in into
+    assert out.startswith("eth1 out")
+    assert "9 packets" in out
+    assert "queue" not in out
+    assert "at most 2.46 ms without service; at most 76500 B in the memory" in between
+    assert "waited" not in between

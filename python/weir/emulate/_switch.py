@@ -105,7 +105,7 @@ class Port:
     received: Direction = field(default_factory=Direction)
     """Into the switch. ``dropped`` came faster than the port's rate and did not fit the queue before it."""
     sent: Direction = field(default_factory=Direction)
-    """Out of the switch. ``dropped`` found no memory there."""
+    """Out of the switch. ``dropped`` found no memory there. Its queue is empty: packets wait in the memory, by pair."""
 
 
 @dataclass
@@ -138,8 +138,8 @@ class Pair:
         share = self.drop_packets / max(self.in_packets, 1)
         return (
             f"{self.in_packets} packets, {self.drop_packets} dropped ({share:.2%}), at most {self.loss_run_max} in a "
-            f"row; {self.service_runs} turns, longest {self.service_run_max}; waited at most "
-            f"{self.starved_max_ns / 1e6:.2f} ms; queue at most {self.queue_max_bytes} B"
+            f"row; {self.service_runs} turns, longest {self.service_run_max}; at most "
+            f"{self.starved_max_ns / 1e6:.2f} ms without service; at most {self.queue_max_bytes} B in the memory"
         )
 
 
@@ -162,7 +162,7 @@ class SwitchReport:
     def lines(self) -> Iterator[str]:
         """The report for people."""
         named = [(f"{port.interface} in", port.received.line(self.seconds)) for port in self.ports]
-        named += [(f"{port.interface} out", port.sent.line(self.seconds)) for port in self.ports]
+        named += [(f"{port.interface} out", port.sent.counts(self.seconds)) for port in self.ports]
         named += [(f"{pair.input} to {pair.output}", pair.line()) for pair in self.pairs]
         width = max(len(name) for name, _ in named)
         yield from (f"{name:<{width}}  {text}" for name, text in named)

@@ -43,12 +43,16 @@ class Direction:
 
     def line(self, seconds: float) -> str:
         """Formats the direction for people."""
+        mean, most = self.queue_mean_ns / 1e6, self.queue_max_ns / 1e6
+        return f"{self.counts(seconds)}; queue {mean:.2f} ms, at most {most:.2f} ms"
+
+    def counts(self, seconds: float) -> str:
+        """The same without the queue: packets may wait where nothing measures their times, as in a switch."""
         share = self.dropped / max(self.packets + self.dropped, 1)
         rate = 8e-6 * self.bytes / max(seconds, 1e-9)
         return (
             f"{self.packets} packets, {self.bytes / 1e6:.3f} MB, {rate:.2f} Mb/s; "
-            f"{self.dropped} dropped ({share:.2%}), {self.marked} marked; "
-            f"queue {self.queue_mean_ns / 1e6:.2f} ms, at most {self.queue_max_ns / 1e6:.2f} ms"
+            f"{self.dropped} dropped ({share:.2%}), {self.marked} marked"
         )
 
 
