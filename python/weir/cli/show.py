@@ -37,6 +37,9 @@ _EPILOG = examples(
 )
 _DEFAULT = ("goodput.aggregate.mean", "goodput.mean", "jain")
 _OF_PAGES = ("page.completion.mean", "page.completion.p95")
+_OF_SWITCHES = ("switch.loss", "switch.starvation.max")
+"""Instead of a row for each flow, if there are many."""
+_FEW_FLOWS = 16
 
 
 @click.command(epilog=_EPILOG)
@@ -148,13 +151,19 @@ def _usual(run: Run, phase: str | None, level: float) -> list[Column]:
         weir.metrics.MetricError: it has none of them.
     """
     from weir.metrics import MetricError, compute
-    from weir.metrics.overview import both_ways, has_pages, split_of, windows_of
+    from weir.metrics.overview import both_ways, has_pages, most_switched, split_of, windows_of
 
     phases = phase or windows_of(run)
-    keys = [*run.factors, *(["phase"] if phases else []), *(["direction"] if both_ways(run) else [])]
+    keys = [*run.factors, *(["phase"] if phases else [])]
+    inside = _of_classes(run, phases, keys, level)
+    ports = most_switched(run)
+    if ports and ports <= _FEW_FLOWS:
+        inside += _of_ports(run, phases, [*keys, "flow"], level)
+    keys += ["direction"] if both_ways(run) else []
     found: list[Column] = []
     last: MetricError | None = None
-    for name in (*_DEFAULT, *(_OF_PAGES if has_pages(run) else ())):
+    more = (*(_OF_PAGES if has_pages(run) else ()), *(_OF_SWITCHES if ports > _FEW_FLOWS else ()))
+    for name in (*_DEFAULT, *more):
         try:
             rows = compute(run, name, by=split_of(run), phase=phases, level=level).to_dicts()
             found += metric_columns(rows, keys)
@@ -162,6 +171,50 @@ def _usual(run: Run, phase: str | None, level: float) -> list[Column]:
             last = error
     if not found and last is not None:
         raise last
+    return found + inside
+
+
+def _of_classes(run: Run, phases: str | None, keys: Sequence[str], level: float) -> list[Column]:
+    """The metrics of classes, with a row for each class of a cell; none if the run has no classes."""
+    from weir.metrics import MetricError, compute
+    from weir.metrics.overview import OF_CLASSES, classes_of
+
+    found: dict[str, list[Column]] = {name: [] for name in OF_CLASSES}
+    for word, ids in classes_of(run).items():
+        part = type(run)(run.path, [cell for cell in run.cells if cell.id in ids], run.manifest, run.notes)
+        for name, columns in found.items():
+            try:
+                rows = compute(
+                    part, f"{name}[class: {word}]", by=list(run.factors), phase=phases, level=level
+                ).to_dicts()
+            except MetricError:
+                continue
+            (column,) = metric_columns(rows, keys)
+            cells = {(*key, word): text for key, text in column.cells.items()}
+            columns.append(Column(name, (*keys, "class"), cells, rows))
+    return [_joined(columns) for columns in found.values() if columns]
+
+
+def _joined(columns: Sequence[Column]) -> Column:
+    """One column of those of several classes: all classes of a cell follow each other."""
+    cells = {key: text for column in columns for key, text in column.cells.items()}
+    places = {place: number for number, place in enumerate(dict.fromkeys(key[:-1] for key in cells))}
+    ordered = {key: cells[key] for key in sorted(cells, key=lambda key: places[key[:-1]])}
+    return Column(columns[0].name, columns[0].factors, ordered, [row for column in columns for row in column.rows])
+
+
+def _of_ports(run: Run, phases: str | None, keys: Sequence[str], level: float) -> list[Column]:
+    """The metrics of a switch's ports, with a row for each flow."""
+    from weir.metrics import MetricError, compute
+    from weir.metrics.overview import OF_PORTS
+
+    found: list[Column] = []
+    for name in OF_PORTS:
+        try:
+            rows = compute(run, name, by=[*run.factors, "flow"], phase=phases, level=level).to_dicts()
+        except MetricError:
+            continue
+        found += metric_columns(rows, keys)
     return found
 
 

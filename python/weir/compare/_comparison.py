@@ -31,6 +31,7 @@ from weir.compare._plans import PlanDifference, differing
 from weir.compare._statistics import Difference, difference
 from weir.compare._traces import TRACES, Key, Trace, mean_apart, traces_of
 from weir.compare.errors import CompareError
+from weir.metrics.overview import OF_CLASSES, OF_PORTS, classes_of, most_switched
 from weir.metrics.results import Floats
 from weir.metrics.statistics import summarise
 from weir.run import Cell, Run, RunWarning, open_run
@@ -355,7 +356,8 @@ def compare(
     Args:
         runs: folders of runs, or opened runs (so that ``run.select(cc="reno")`` can be compared with another part).
         labels: names of the runs; default: their methods or, if these are the same, their folders.
-        metrics: the metrics to compare; default: those of :data:`weir.compare.COMPARED` that the runs have.
+        metrics: the metrics to compare; default: those of :data:`weir.compare.COMPARED` that the runs have, and those
+            of their classes and switches.
         also: further metrics, whose absence is a note.
         phases: windows of time, ``None`` for the whole run; default: the common phases, else the whole run.
         flows: whether metrics of flows are also compared flow by flow.
@@ -379,9 +381,12 @@ def compare(
 
 
 def _usual(runs: Sequence[Run]) -> tuple[Metric, ...]:
-    """The default metrics; delays are included only if the runs measured them."""
+    """The default metrics; delays, those of classes and those of switches are included only if a run has them."""
     timed = any(cell.plan.interval_ns("delays") for run in runs for cell in run.cells)
-    return (*COMPARED, *DELAYS) if timed else COMPARED
+    classes = dict.fromkeys(name for run in runs for name in classes_of(run))
+    of_classes = (Metric(f"{metric}[class: {name}]") for metric in OF_CLASSES for name in classes)
+    ports = OF_PORTS if any(map(most_switched, runs)) else ()
+    return (*COMPARED, *(DELAYS if timed else ()), *of_classes, *map(Metric, ports))
 
 
 def _open(path: str | Path, verify: bool) -> Run:

@@ -9,9 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from weir.run import Plan, Run, RunError
+from weir.metrics.window import CellData, window
+from weir.plan import queue_classes
+from weir.run import Flow, Plan, Run, RunError
 
-__all__ = ["both_ways", "has_pages", "split_of", "windows_of"]
+__all__ = [
+    "OF_CLASSES",
+    "OF_PORTS",
+    "both_ways",
+    "classes_of",
+    "has_pages",
+    "most_switched",
+    "split_of",
+    "switched",
+    "windows_of",
+]
+
+OF_CLASSES = ("class.throughput", "class.loss", "class.delay")
+"""Metrics of each class of a scheduler."""
+OF_PORTS = ("port.rate", "switch.loss", "switch.starvation")
+"""Metrics of each flow through a switch, for its input and output port."""
 
 
 def windows_of(run: Run) -> str | None:
@@ -33,6 +50,34 @@ def has_pages(run: Run) -> bool:
     """Whether users load pages."""
     tested = (flow for plan in _plans(run) for flow in plan.flows if flow.role == "test")
     return any(page is not None for flow in tested for page in flow.pages)
+
+
+def classes_of(run: Run) -> dict[str, list[str]]:
+    """The classes at the bottleneck of the flows under test, each with the ids of the cells that have it.
+
+    Empty without a scheduler there, and for cells without table ``classes``.
+    """
+    found: dict[str, list[str]] = {}
+    for cell in run.cells:
+        with suppress(RunError):
+            if not cell.has("classes"):
+                continue
+            for link in window(CellData(cell)).links:
+                for name, _ in queue_classes(link.typed.queue):
+                    found.setdefault(name, []).append(cell.id)
+    return found
+
+
+def switched(plan: Plan) -> list[Flow]:
+    """The flows under test that pass a switch."""
+    switches = {number for number, node in enumerate(plan.typed.nodes) if node.switch is not None}
+    into = {number for number, link in enumerate(plan.typed.links) if link.to in switches}
+    return [flow for flow in plan.flows if flow.role == "test" and into.intersection(flow.path)]
+
+
+def most_switched(run: Run) -> int:
+    """The most flows under test that pass a switch in a cell."""
+    return max((len(switched(plan)) for plan in _plans(run)), default=0)
 
 
 def _plans(run: Run) -> Iterator[Plan]:

@@ -1,18 +1,19 @@
-"""Tables of a cell's classes of packets, and of the changes of its links."""
+"""Tables of a cell's classes of packets, of the ports of its switches, and of the changes of its links."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import polars as pl
 
 from weir.metrics import MetricError, compute
-from weir.metrics.overview import windows_of
+from weir.metrics.overview import OF_PORTS, switched, windows_of
 from weir.plan import Queue, class_groups, queue_classes
 from weir.report._text import metric_unit
 from weir.report.tables import Field, Grid, Part, field_of, repeats_note
 from weir.report.view import CellView
-from weir.run import Link, RunError
+from weir.run import Flow, Link, RunError
 
 __all__ = ["qos_tables"]
 
@@ -24,6 +25,8 @@ _METRICS = {
     "class.delay.p99": "Delay, 99th percentile of intervals' means",
 }
 """The columns of the table of classes."""
+_PORTS = {"port.rate": "Rate", "switch.loss": "Loss", "switch.starvation": "Longest starvation"}
+"""The columns of the table of ports."""
 _OUTER = "The row (all) of a class with classes inside has these together. "
 _MOST_ROWS = 250
 _OPEN = 8
@@ -31,8 +34,8 @@ _OPEN = 8
 
 
 def qos_tables(cell: CellView) -> list[Grid]:
-    """The tables of a cell's classes and of its changes, if it has some."""
-    return [grid for grid in (_classes(cell), _changes(cell)) if grid is not None]
+    """The tables of a cell's classes, of its switches' ports and of its changes, if it has some."""
+    return [grid for grid in (_classes(cell), _ports(cell), _changes(cell)) if grid is not None]
 
 
 def _classes(cell: CellView) -> Grid | None:
@@ -56,6 +59,49 @@ def _classes(cell: CellView) -> Grid | None:
     )
     title = f"{len(found)} link{'s' * (len(found) > 1)}"
     return Grid("Classes", title, caption, tuple(parts), len(parts) <= _OPEN)
+
+
+def _ports(cell: CellView) -> Grid | None:
+    """The metrics of each flow through a switch, with its input and output, in a table for each phase."""
+    flows = switched(cell.plan)
+    if not flows or cell.table("ports") is None or cell.table("goodput") is None:
+        return None
+    try:
+        found = compute(cell.repeats, *OF_PORTS, by=["flow"], phase=windows_of(cell.repeats))
+    except (MetricError, RunError) as error:
+        cell.problems.append(f"{cell.id}: ports of switches: {error}")
+        return None
+    units = {name: metric_unit(name, found.filter(pl.col("metric") == name)) for name in _PORTS}
+    columns = ("Input", "Output", *(f"{title} ({units[name].label})" for name, title in _PORTS.items()))
+    parts = []
+    for (phase,), part in found.partition_by("phase", maintain_order=True, as_dict=True).items():
+        fields = {
+            (row["flow"], row["metric"]): field_of(row, units[row["metric"]]) for row in part.iter_rows(named=True)
+        }
+        rows = tuple(
+            (flow.name, (*_ends(cell, flow), *(fields.get((flow.name, name), Field("–")) for name in _PORTS)))
+            for flow in flows[:_MOST_ROWS]
+        )
+        parts.append(Part(phase or "", "Flow", columns, rows))
+    more = len(flows) - _MOST_ROWS
+    caption = (
+        "Ethernet frames that the receiver of a flow gets; at the switch, packets of its input dropped over packets "
+        "arrived, and the longest time for which its output served nothing of its input although it had packets of it. "
+        "Flows with the same input and output share the latter two. Metrics port.rate, switch.loss and "
+        "switch.starvation. " + repeats_note(cell.run) + (f" {more} more flows are in the run." if more > 0 else "")
+    )
+    return Grid("Ports of the switch", f"{len(flows)} flows", caption, tuple(parts), len(parts) <= _OPEN)
+
+
+def _ends(cell: CellView, flow: Flow) -> tuple[Field, Field]:
+    """The nodes between which a flow passes its first switch."""
+    links, nodes = cell.plan.typed.links, cell.plan.typed.nodes
+    for before, after in pairwise(flow.path):
+        if nodes[links[before].to].switch is not None:
+            return Field(nodes[links[before].from_].name, numeric=False), Field(
+                nodes[links[after].to].name, numeric=False
+            )
+    return Field("–"), Field("–")
 
 
 def _values(cell: CellView, link: Link) -> pl.DataFrame:
