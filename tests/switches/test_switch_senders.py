@@ -19,6 +19,7 @@ from weir.study.switches import (
     Trial,
     characterise,
     error_of,
+    fit,
     lines,
 )
 from weir.study.switches._rig import as_sent
@@ -93,6 +94,45 @@ def test_the_fitted_model_is_compared_under_the_packets_as_they_were_sent() -> N
         assert model.starvation_ms == pytest.approx(measured.starvation_ms, rel=0.1, abs=0.1)
 
 
+class Pausing(ModelRig):
+    """A switch with jitter whose first sender pauses for a fifth of chosen trials, which are then late."""
+
+    exact = False
+
+    def __init__(self, *late: int) -> None:
+        """Trials by their number, from 0; without any, all of them."""
+        super().__init__("{memory: {partitioned: {size: 75kB}}, arbiter: fifo, jitter: 5us}")
+        self.chosen, self.number = late, -1
+
+    def observe(self, trial: Trial) -> Observation:
+        """See :class:`weir.study.switches.Rig`."""
+        self.number += 1
+        if self.chosen and self.number not in self.chosen:
+            return super().observe(trial)
+        first, *others = trial.streams
+        return replace(super().observe(replace(trial, streams=(Stalled._late(first), *others))), late=True)
+
+
+def test_a_trial_with_a_late_sender_gives_no_starvation() -> None:
+    # After three slow streams, the fourth trial has two inputs at full rate; the first one pauses for 12 ms.
+    asked = fit(Pausing(99))
+    found = fit(Pausing(3))
+    assert "1000 + 1000 Mb/s" in asked.starvation_ns
+    assert set(asked.starvation_ns) - set(found.starvation_ns) == {"1000 + 1000 Mb/s"}
+    assert max(found.starvation_ns.values()) < 5 * MS
+    assert "starvation leaves out trials in which a sender was late: 1000 + 1000 Mb/s" in found.notes
+    assert not any("late" in note for note in asked.notes)
+
+
+def test_without_a_trial_in_time_starvation_and_jitter_are_not_told() -> None:
+    found = characterise(Pausing(), "late", extent=Extent(points=2), with_tcp=False)
+    assert found.fitted.starvation_ns == {}
+    assert found.fitted.jitter_ns == 0
+    said = dict(lines(found))
+    assert said["starvation"].startswith("cannot be told: a sender was late")
+    assert any("the time that the fabric takes was not measured" in note for note in found.fitted.notes)
+
+
 class Slow(BetweenRig):
     """Ports of no switch, whose only sender needs this part more of its time, attempt by attempt."""
 
@@ -124,8 +164,9 @@ def test_a_trial_with_a_late_sender_is_repeated_and_the_best_attempt_counts(
     parts: list[float], attempts: int, repeated: int, late: int, achieved: float
 ) -> None:
     rig = Slow(parts, retries=2)
-    rig.observe(Trial((Stream(0, 1, 5e8, 1500, 0, 100 * MS),), 200 * MS))
+    seen = rig.observe(Trial((Stream(0, 1, 5e8, 1500, 0, 100 * MS),), 200 * MS))
     said = rig.summary
+    assert seen.late == bool(late)
     assert (rig.attempts, said.trials, said.repeated, said.late) == (attempts, 1, repeated, late)
     assert said.streams == 1
     assert said.worst == pytest.approx(achieved, rel=1e-4)

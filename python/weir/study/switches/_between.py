@@ -10,7 +10,7 @@ import json
 import secrets
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -126,11 +126,12 @@ class BetweenRig:
             tried.append(self._attempt(trial))
         best = min(tried, key=_lateness)
         seen, accuracy = best
+        late = _lateness(best) > 1
         self.accuracy += accuracy
         self.trials += 1
         self.repeated += len(tried) > 1
-        self.late += _lateness(best) > 1
-        return seen
+        self.late += late
+        return replace(seen, late=late)
 
     def _attempt(self, trial: Trial) -> tuple[Observation, list[Accuracy]]:
         found = self._run(trial)

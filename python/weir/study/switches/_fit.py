@@ -54,6 +54,10 @@ _AT_ONCE = (
     "packets came out sooner than they take on the wire, as between virtual interfaces: cut-through cannot be told "
     "from store-and-forward"
 )
+_JITTER_LATE = (
+    "the time that the fabric takes was not measured: a sender was late in each trial of a slow stream; the fitted "
+    "model takes none"
+)
 _CUT = (
     "the law of the bursts is not known: waiting inputs fill the memory that all share, and the one that is served "
     "runs out of packets before the arbiter's time is over; the fitted model has the runs as they were seen"
@@ -70,6 +74,8 @@ class _Bench:
     tell: Tell
     lead: dict[int, float] = field(default_factory=dict)
     jitter_ns: float = 0.0
+    fabric_ns: float | None = None
+    """The same from trials in which no sender was late, for the model; ``None`` if there are none."""
     cut: bool = False
     at_once: bool = False
     """Whether packets come out sooner than they take on the wire, as between virtual interfaces."""
@@ -103,10 +109,10 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
     observed = {**pairs, **others}
     states = {name: bench.states(one) for name, one in observed.items()}
     law, runs, starved_ns = _law(bench, states, list(pairs))
-    starvation = {name: _starvation(one) for name, one in pairs.items()}
+    starvation = {name: _starvation(one) for name, one in pairs.items() if not one.late}
     full = _name(rig, 1.0, 1.0)
     if starved_ns is not None:
-        starvation[full] = max(starvation[full], starved_ns)
+        starvation[full] = max(starvation.get(full, 0.0), starved_ns)
     if law.kind == "fifo" and rig.exact:
         starvation[f"{full} by one clock"] = _one_clock(bench)
     memory, resume, notes = _memory(bench, states, by_output=law.kind == "fifo")
@@ -121,12 +127,16 @@ def fit(rig: Rig, tell: Tell = lambda _: None) -> Fitted:
         )
     if bench.at_once:
         notes = (*notes, _AT_ONCE)
+    if starvation and (late := [name for name, one in pairs.items() if one.late]):
+        notes = (*notes, f"starvation leaves out trials in which a sender was late: {', '.join(late)}")
+    if bench.fabric_ns is None:
+        notes = (*notes, _JITTER_LATE)
     cut = law.kind == "bursty" and _cut(states[full])
     if cut:
         notes = (*notes, _CUT)
     forwarding = "cut_through" if bench.cut else "store_and_forward"
     found = Fitted(
-        law, memory, resume, forwarding, round(bench.jitter_ns), pause, starvation, bench.packets, notes, runs,
+        law, memory, resume, forwarding, round(bench.fabric_ns or 0.0), pause, starvation, bench.packets, notes, runs,
         bench.busy_ns, cut,
     )  # fmt: skip
     return _with_rounds(bench, found, observed) if law.kind in _MATCHING else found
@@ -212,7 +222,8 @@ def _calibrate(bench: _Bench) -> None:
     rig = bench.rig
     for trial in programme.calibration(rig):
         (stream,) = trial.streams
-        packets = packets_of(rig, bench.observe(trial, f"alone, {stream.ip_bytes} B"))
+        seen = bench.observe(trial, f"alone, {stream.ip_bytes} B")
+        packets = packets_of(rig, seen)
         ahead = (packets.ended - packets.left)[np.isfinite(packets.left)]
         if not len(ahead):
             raise StudyError(
@@ -223,7 +234,10 @@ def _calibrate(bench: _Bench) -> None:
         late = float(ahead.min() if rig.exact else np.quantile(ahead, 0.1))
         bench.lead[wire] = float(ahead.max())
         spread = bench.lead[wire] - late
-        bench.jitter_ns = max(bench.jitter_ns, spread if spread > 10 else 0.0)
+        jitter = spread if spread > 10 else 0.0
+        bench.jitter_ns = max(bench.jitter_ns, jitter)
+        if not seen.late:
+            bench.fabric_ns = max(bench.fabric_ns or 0.0, jitter)
     large, least = max(bench.lead), min(bench.lead)
     # A packet that is cut through is ahead by the time of what comes after its first bytes.
     ahead_ns = bench.lead[large] - bench.lead[least]
@@ -292,8 +306,11 @@ def _cut(states: States) -> bool:
     return dry > 1 and dry >= _DRY * count
 
 
-def _longer_runs(bench: _Bench, runs: Runs, wanted: int) -> tuple[Runs, float]:
-    """The runs of a bursty arbiter in a trial that is long enough for so many, and the longest starvation, ns."""
+def _longer_runs(bench: _Bench, runs: Runs, wanted: int) -> tuple[Runs, float | None]:
+    """The runs of a bursty arbiter in a trial that is long enough for so many, and the longest starvation, ns.
+
+    ``None`` instead if a sender was late.
+    """
     rig = bench.rig
     tx = gap_ns(_WIDE, rig.out_bps)
     mean = float(np.mean(runs.times_ns)) if len(runs.times_ns) >= 5 else 0.05 * _LONGEST_NS
@@ -306,7 +323,7 @@ def _longer_runs(bench: _Bench, runs: Runs, wanted: int) -> tuple[Runs, float]:
         runs = runs_of_counts(counted, _COUNTED_NS, tx)
         return runs, float(runs.times_ns.max(initial=0.0))
     longer = bench.observe(trial, f"runs, for {busy / 1e9:.1f} s")
-    return holds_of(bench.states(longer), 0, tx), _starvation(longer)
+    return holds_of(bench.states(longer), 0, tx), None if longer.late else _starvation(longer)
 
 
 def _memory(

@@ -35,7 +35,10 @@ class Fitted:
     jitter_ns: int
     pause: Pause | None
     starvation_ns: Mapping[str, float]
-    """By pair of rates: the longest time without a packet of one of the inputs."""
+    """By pair of rates: the longest time without a packet of one of the inputs.
+
+    Without trials in which a sender was late, because then the pause may be the sender's.
+    """
     packets: int
     """Packets that came out and were counted."""
     notes: tuple[str, ...] = ()

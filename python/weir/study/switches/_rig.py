@@ -55,6 +55,8 @@ class Observation:
     """By stream: when the last bit of each packet came out; -1 if it did not."""
     pauses: Sequence[tuple[int, int, bool]] = ()
     """PAUSE frames: instant, input, whether the sender had to stop."""
+    late: bool = False
+    """Whether a sender was late, so that a pause in the packets may be the sender's."""
 
 
 def as_sent(seen: Observation) -> Trial:

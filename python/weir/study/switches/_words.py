@@ -65,13 +65,12 @@ def memory_sentence(memory: MemoryFit) -> str:
 def lines(found: Characterised) -> list[tuple[str, str]]:
     """The findings, each with its name."""
     fitted = found.fitted
-    starved = max(fitted.starvation_ns.items(), key=lambda item: item[1])
     said = [
         ("class", class_sentence(fitted)),
         ("arbiter", f"{_ARBITERS[fitted.law.kind]}: {fitted.law.why}"),
         ("memory", memory_sentence(fitted.memory)),
         ("buffer", f"one queue holds {_buffer(fitted.memory)}"),
-        ("starvation", f"{time_text(starved[1])} without a packet of one input, at {starved[0]}"),
+        ("starvation", _starvation(fitted)),
     ]
     if fitted.law.doubt:
         said.insert(1, ("uncertain", fitted.law.doubt))
@@ -97,6 +96,14 @@ def lines(found: Characterised) -> list[tuple[str, str]]:
         error += f"; those of two fitted models with other random numbers differ by {found.chance:.2%}"
     senders = [("senders", found.senders.text)] if found.senders is not None else []
     return [*said, ("fit", error), *senders, *_tcp_lines(found)]
+
+
+def _starvation(fitted: Fitted) -> str:
+    """The longest one, and where it was seen."""
+    if not fitted.starvation_ns:
+        return "cannot be told: a sender was late in each trial that measures it"
+    place, longest = max(fitted.starvation_ns.items(), key=lambda item: item[1])
+    return f"{time_text(longest)} without a packet of one input, at {place}"
 
 
 def _by_rate(found: Characterised) -> str:
