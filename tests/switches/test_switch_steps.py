@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weir.study.switches import Extent, ModelRig, characterise
-from weir.study.switches._steps import Phase, Steps
+from weir.study.switches._steps import Phase, Steps, phases
 
 
 class Clock:
@@ -51,6 +51,32 @@ def test_a_phase_with_more_steps_or_fewer_than_planned_changes_the_total() -> No
     step.next_phase()
     step("last")
     assert told == ["1/5 one", "2/6 one more", "3/7 only one of four", "4/4 last"]
+
+
+def test_the_estimate_of_a_simulated_switch_is_near_what_it_takes() -> None:
+    """Times of the steps of dlink-dgs1216t: isolines and TCP simulate far more seconds than the rest, but faster."""
+    told, clock = list[str](), Clock()
+    rig, extent = ModelRig("{memory: 60kB}"), Extent(points=20)
+    planned = phases(
+        rig, extent, simulated=True, with_tcp=True, pairs=5, bursts=6, window_ns=120_000_000
+    )  # fmt: skip
+    step = Steps(told.append, planned, clock)
+    shown = [0.25] * 5 + [0.13] * 6 + [0.17] * 20
+    took = [[0.33] * len(planned[0].step_s), shown, shown, [0.35] * 4, [0.35] * 4]
+    begun = []
+    for one in took:
+        for seconds in one:
+            begun.append(clock.now_s)
+            step("a step")
+            clock.now_s += seconds
+        step.next_phase()
+    estimates = [
+        (float(text.partition("about ")[2].split()[0]), clock.now_s - at)
+        for at, text in zip(begun, told, strict=True)
+        if " s left" in text
+    ]
+    assert len(estimates) == sum(at >= 5 for at in begun), "none is of minutes"
+    assert all(0.5 * left - 1 <= said <= 2 * left + 1 for said, left in estimates), estimates
 
 
 def test_the_last_step_of_a_characterisation_has_the_number_of_all() -> None:

@@ -17,6 +17,10 @@ _FIT_NS = 60_000_000
 """How long the inputs send in a trial of the fit, at 1 Gb/s, before the size of the memory is known."""
 _TCP = 4
 """Pairs of TCP flows, as in ``assets/tcp.yaml``."""
+_COUNTED, _OF_TCP = 0.03, 0.08
+"""Work to simulate a second in which packets are only counted, and one of TCP flows, over that of one which records
+each packet, from the times of the preset dlink-dgs1216t.
+"""
 _KNOWN_S = 5.0
 """Time by the clock from which on a pace is known; before, imports count for much."""
 
@@ -26,7 +30,7 @@ class Phase:
     """Steps that are alike."""
 
     step_s: tuple[float, ...]
-    """The time of each that passes in the switch."""
+    """The time of each that passes in the switch; if simulated, the work in seconds at 1 Gb/s of recorded packets."""
     simulated: bool
 
 
@@ -126,9 +130,13 @@ def phases(
     more = sum(made(rig, 1, 1) is not None for made in (two_outputs, all_outputs))
     fit = [unit_s * 2 / 3] * len(calibration(rig)) + [2 * unit_s] + [3 * unit_s] * (4 + more)
     window_s = 2 * unit_s if window_ns is None else window_ns / 1e9
-    lines = [extent.points * 2.5 * window_s] * extent.points
+    line_s = extent.points * 2.5 * window_s * (_COUNTED if simulated else 1.0)
+    lines = [line_s] * extent.points
     pair_s = 1.5 * window_s + max(window_s, extent.pairs_ns / 1e9)
     shown = [pair_s] * pairs + [window_s] * bursts + lines
     tcp = [extent.tcp_ns / 1e9] * (_TCP * len(extent.tcp_rtts_ns) if with_tcp else 0)
-    made = [(fit, simulated), (shown, simulated), (shown + lines * again, True), (tcp, simulated), (tcp, True)]
-    return [Phase(tuple(step_s), how) for step_s, how in made]
+    of_model = [_OF_TCP * second for second in tcp]
+    own_tcp = of_model if simulated else tcp
+    made = [(fit, simulated), (shown, simulated), (shown + lines * again, True), (own_tcp, simulated), (of_model, True)]
+    work = 1 / slowness(rig)
+    return [Phase(tuple(one * work if how else one for one in step_s), how) for step_s, how in made]
