@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,17 @@ def test_the_whole_programme_of_the_paper_is_one_option(tmp_path: Path, monkeypa
     assert asked[0] == switches.PAPER
     assert (asked[0].intervals_ns, asked[0].second_ns) == ((400_000, 1_000_000, 100_000_000), 20_000_000_000)
     assert asked[1] == replace(switches.PAPER, points=4, tcp_rtts_ns=(10_000_000,))
+
+
+def test_the_table_of_rates_has_narrow_columns(tmp_path: Path) -> None:
+    """A quantity stands once above switch and model, and a pair of values in one line."""
+    found = switches.characterise(
+        switches.ModelRig("{memory: 60kB}"), "small", extent=switches.Extent(points=2), with_tcp=False
+    )
+    page = switches.build(found, tmp_path / "report.html").read_text()
+    (table,) = re.findall(r'<table class="pairs">.*?</table>', page, re.DOTALL)
+    heads = re.findall(r"<th scope=\"col[^>]*>([^<]*)</th>", table)
+    assert heads[2:7] == ["Mean", "Deviation", "Least", "Most", "Starvation (ms)"]
+    assert heads[7:] == ["switch", "model"] * 5
+    assert re.search(r"<td>493, 49\d</td>", table)
+    assert "table.pairs :is(th, td) { white-space: nowrap; }" in page
