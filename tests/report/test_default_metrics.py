@@ -22,7 +22,7 @@ topology:
 workload:
   - {name: a, kind: cbr, between: [h0, h2], wire_rate: 100Mbps, until: 300ms}
   - {name: b, kind: cbr, between: [h1, h2], wire_rate: 80Mbps, start: 1us, until: 300ms}
-measure: {goodput: 1ms, tcp: 0, links: 1ms}
+measure: {goodput: 1ms, tcp: 0, links: 1ms, trace: {from: 0s, to: 100ms}}
 """
 _CLASSES = """
 title: two classes
@@ -103,3 +103,16 @@ def test_a_comparison_has_classes_and_ports_of_runs_that_have_some(switched: Pat
         classes
     )
     assert not any(metric.startswith(("port.", "switch.")) for metric in classes)
+
+
+def test_flows_on_one_line_of_the_sequence_are_both_seen(weir: Weir, tmp_path: Path) -> None:
+    """All marks of the first flow come before those of the second, which are smaller."""
+    folder = _run(tmp_path, _SWITCH.replace("80Mbps", "100Mbps"))
+    weir("report", str(folder), "--figures", "--only", "sequence", "--format", "svg")
+    (figure,) = (folder / "figures").glob("sequence*.svg")
+    marks = re.findall(r'd="M([0-9.]+),0A[^"]*"[^>]*fill="(#[0-9A-F]{6})"[^>]*opacity="0.7"', figure.read_text())
+    colours = list(dict.fromkeys(colour for _, colour in marks))
+    assert len(colours) == 2
+    assert [colour for _, colour in marks] == sorted((colour for _, colour in marks), key=colours.index)
+    first, second = ({float(radius) for radius, of in marks if of == colour} for colour in colours)
+    assert min(first) > 2 * max(second)

@@ -7,6 +7,7 @@ follows.
 from __future__ import annotations
 
 import io
+import json
 
 import altair as alt
 import polars as pl
@@ -33,6 +34,8 @@ _FLOWS = 6
 _PACKETS = 8000
 """Most packets of a drawing."""
 _MOST_BYTES = 1 << 28
+_WIDEST = 5
+"""Area of the marks of the first flow in units of the last one's."""
 _OUTPUT, _LOST = "at the output", "lost"
 _EVENTS = {_OUTPUT: "received", _LOST: "dropped"}
 _SETS = {_OUTPUT: "output", _LOST: "lost"}
@@ -67,8 +70,10 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     own = log.filter(pl.col("flow").is_in(list(names)))
     drawn = own.head(_PACKETS).with_columns(pl.col("number") - pl.col("number").min().over("flow"))
     label = pl.col("flow").replace_strict(names, return_dtype=pl.String).alias("name")
+    # Flows of one rate lie on one line: the marks of each flow are smaller than those below them, of the flow before.
+    layered = drawn.sort("flow", maintain_order=True)
     data = {
-        _SETS[what]: drawn.filter(pl.col("event") == event).select(label, "time_ns", "number")
+        _SETS[what]: layered.filter(pl.col("event") == event).select(label, "time_ns", "number")
         for what, event in _EVENTS.items()
     }
     notes = []
@@ -109,9 +114,10 @@ def _plot(
         high = alt.ExprRef(expr=f"{covered} ? min(tmax, {end!r}) : tmax")
         domain = alt.Scale(domainMin=low, domainMax=high, nice=False, zero=False)
         base = base.transform_filter("datum.time_s >= tmin && datum.time_s <= tmax")
-    size: alt.ExprRef | float = 3.0
-    if medium.page:  # larger ones for a small part
-        size = alt.ExprRef(expr=f"tmax - tmin < {(end - begin) / 8!r} ? 50 : 14")
+    # On the page, larger ones for a small part.
+    least = f"(tmax - tmin < {(end - begin) / 8!r} ? 50 : 14)" if medium.page else "3"
+    above_it = f"{len(order) - 1} - indexof({json.dumps(order)}, datum.name)"
+    size = alt.ExprRef(expr=f"{least} * (1 + {_WIDEST - 1} * ({above_it}) / {max(len(order) - 1, 1)})")
     title = f"packet {what}"
     look = legend(order, medium, symbolOpacity=1, symbolType="circle")
     colour = alt.Color("name:N", title=None, scale=category_scale(order, "color"), legend=look)
@@ -137,6 +143,7 @@ CHART = CellChart(
     needs=("flows",),
     caption="The number of each packet of the flows of measure.trace when it arrives at its receiver, and of each lost "
     "one when it is dropped, from the first that is drawn of its flow. The way from the last output port to a receiver "
-    "takes the same time for every packet, so distances in time are those at the port.",
+    "takes the same time for every packet, so distances in time are those at the port. Flows that lie on one line have "
+    "marks of different size.",
     draw=_draw,
 )
