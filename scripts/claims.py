@@ -17,7 +17,21 @@ from weir._duration import clock_text
 from weir.cli._scenarios import catalogue_files
 from weir.scenario import Scenario, load
 from weir.study import StudyError
-from weir.study.claims import Pages, Papers, Plan, Store, Unit, Work, execute, read_papers, verify, work_of, write
+from weir.study.claims import (
+    Asked,
+    Pages,
+    Papers,
+    Plan,
+    Store,
+    Work,
+    execute,
+    read_papers,
+    read_where,
+    verify,
+    wanted_units,
+    work_of,
+    write,
+)
 
 ROOT = Path(__file__).parent.parent
 PLACE = ROOT / "docs" / "claims"
@@ -71,14 +85,18 @@ def _tell(text: str) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--paper", action="append", help="only claims of this paper, such as A")
+    parser.add_argument("--paper", action="append", default=[], help="only claims of this paper, such as A")
     parser.add_argument(
-        "--only", action="append", help="only this claim or scenario, such as E2 or E2/congestion-collapse"
+        "--only", action="append", default=[], help="only this claim or scenario, such as E2 or E2/congestion-collapse"
     )
-    parser.add_argument("--method", action="append", help="only by this method")
-    parser.add_argument("--version", action="append", help="only this version: full, quick or realtime")
+    parser.add_argument("--method", action="append", default=[], help="only by this method")
+    parser.add_argument("--version", action="append", default=[], help="only this version: full, quick or realtime")
     parser.add_argument(
-        "--where", action="append", default=[], metavar="FACTOR=A,B", help="only cells with these values"
+        "--where",
+        action="append",
+        default=[],
+        metavar="FACTOR=A,B",
+        help="only cells with these values; also FACTOR=A,FACTOR=B",
     )
     parser.add_argument("--workers", type=int, default=engine.default_workers(), help="number of processes")
     parser.add_argument(
@@ -95,31 +113,16 @@ def _arguments() -> argparse.Namespace:
 
 
 def _works(asked: argparse.Namespace, papers: Papers, scenarios: Mapping[str, Scenario], store: Store) -> list[Work]:
-    where = {name: values.split(",") for name, _, values in (one.partition("=") for one in asked.where)}
+    words = Asked(asked.paper, asked.only, asked.method, asked.version, read_where(asked.where))
+    units, words = wanted_units(words, papers, scenarios)
+    lacking = {name: why for name in papers.versions if (why := methods.get(name).available()) is not None}
+    for name in dict.fromkeys(unit.method for unit in units if unit.method in lacking):
+        print(f"not by {name}: {lacking[name]}", file=sys.stderr)
     found = []
-    for method, versions in papers.versions.items():
-        if asked.method and method not in asked.method:
-            continue
-        if (why := methods.get(method).available()) is not None:
-            print(f"not by {method}: {why}", file=sys.stderr)
-            continue
-        for name in [name for name in scenarios if _is_asked(name, scenarios[name], asked)]:
-            for version in versions:
-                if not asked.version or version in asked.version:
-                    sized = scenarios[name].version(version)
-                    found.append(
-                        work_of(
-                            Unit(name, version, method), sized, papers.recorded.get(name), store, where, anew=asked.anew
-                        )
-                    )
+    for unit in (unit for unit in units if unit.method not in lacking):
+        sized, recorded = scenarios[unit.scenario].version(unit.version), papers.recorded.get(unit.scenario)
+        found.append(work_of(unit, sized, recorded, store, words.where, anew=asked.anew))
     return sorted(found, key=lambda work: sum(work.seconds.values()))
-
-
-def _is_asked(name: str, scenario: Scenario, asked: argparse.Namespace) -> bool:
-    claims = {one.basis.get("id", "") for one in scenario.expect}
-    if asked.paper and not any(claim.startswith(paper) for claim in claims for paper in asked.paper):
-        return False
-    return not asked.only or any(one == name or one in claims for one in asked.only)
 
 
 if __name__ == "__main__":

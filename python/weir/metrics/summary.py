@@ -14,7 +14,7 @@ from weir.metrics.errors import MetricError
 from weir.metrics.expect import ExpectError, Value, parse_number, tabulate_all
 from weir.run import Run
 
-__all__ = ["Figure", "Summarised", "figures_of", "parse_figures", "summarise"]
+__all__ = ["Figure", "Summarised", "figures_of", "parse_figures", "parts", "summarise"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def parse_figures(text: str) -> tuple[Figure, ...]:
     Raises:
         MetricError: one cannot be read, or its value is no number.
     """
-    found = tuple(Figure(part.strip()) for part in _parts(text))
+    found = tuple(Figure(part.strip()) for part in parts(text))
     for figure in found:
         try:
             parse_number(figure.value)
@@ -88,9 +88,9 @@ def parse_figures(text: str) -> tuple[Figure, ...]:
     return found
 
 
-def _parts(text: str) -> list[str]:
+def parts(text: str) -> list[str]:
     """``text`` cut at the commas outside brackets and quotes."""
-    parts, depth, quote = [""], 0, ""
+    found, depth, quote = [""], 0, ""
     for sign in text:
         if quote:
             quote = "" if sign == quote else quote
@@ -99,10 +99,10 @@ def _parts(text: str) -> list[str]:
         else:
             depth += (sign in "([{") - (sign in ")]}")
         if sign == "," and depth == 0 and not quote:
-            parts.append("")
+            found.append("")
         else:
-            parts[-1] += sign
-    return parts
+            found[-1] += sign
+    return found
 
 
 def summarise(run: Run, figures: Sequence[Figure], level: float = 0.95) -> tuple[Summarised, ...]:

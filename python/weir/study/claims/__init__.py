@@ -1,12 +1,13 @@
 """Which claims of the papers reproduce?
 
-`work_of` says which cells of a scenario have no stored result, `execute` executes them and stores each, `judge` decides
-the papers' claims on what is stored, `write` writes the pages, `verify` executes a few stored cells again, and
-`weaknesses` finds checks that no result could refute.
+`wanted_units` says what a call asks for, `work_of` which cells of a scenario have no stored result, `execute` executes
+them and stores each, `judge` decides the papers' claims on what is stored, `write` writes the pages, `verify` executes
+a few stored cells again, and `weaknesses` finds checks that no result could refute.
 """
 
 from __future__ import annotations
 
+from weir.study.claims._asked import Asked, read_where, wanted_units
 from weir.study.claims._execute import Plan, Work, execute, work_of
 from weir.study.claims._judge import Answer, Judged, Part, State, judge, states
 from weir.study.claims._page import Pages, is_current, write
@@ -17,6 +18,7 @@ from weir.study.claims._verify import Verified, verify
 
 __all__ = [
     "Answer",
+    "Asked",
     "Claim",
     "Judged",
     "Pages",
@@ -35,8 +37,10 @@ __all__ = [
     "judge",
     "parts_of",
     "read_papers",
+    "read_where",
     "states",
     "verify",
+    "wanted_units",
     "weaknesses",
     "work_of",
     "write",

@@ -16,7 +16,7 @@ from weir.study.claims._papers import Claim, Papers
 from weir.study.claims._record import skeleton
 from weir.study.claims._store import Result, Store, Unit
 
-__all__ = ["Answer", "Judged", "Part", "State", "judge", "kept_cells", "states"]
+__all__ = ["Answer", "Judged", "Part", "State", "judge", "kept_cells", "states", "version_of"]
 
 _DECIDING = ("full", "quick")
 Outcome = Literal["reproduces", "reproduces under an assumption", "in part", "refuted", "open"]
@@ -208,11 +208,12 @@ def states(papers: Papers, scenarios: Mapping[str, Scenario], store: Store) -> d
         for method, version in order:
             unit = Unit(name, version, method)
             if held := store.cells(unit):
-                found[unit] = State(unit, scenario.version(_version(version)), held)
+                found[unit] = State(unit, scenario.version(version_of(version)), held)
     return found
 
 
-def _version(text: str) -> Version:
+def version_of(text: str) -> Version:
+    """A version of a scenario by its name in ``claims.toml``."""
     assert text in ("full", "quick", "realtime"), text
     return text  # type: ignore[return-value]
 

@@ -56,11 +56,14 @@ Every check can fail: a test searches for possible values that make it fail.
 _HOW = """## Where the results come from
 
 `make claims` executes what is missing and writes these pages; `make claims ARGS='--list'` says what that is, and how
-long it takes; `make claims ARGS='--paper A --where rtt=50ms'` executes a part. An interrupted call continues. Of each
-executed cell, [claims/results](claims/results) has the values that its claims and figures need, with commit, date,
-processor, seed and wall time. `make claims ARGS='--check'` draws some cells, executes them again and compares every
-stored figure; CI does that with the date as seed. By a method with a real clock, a cell that warns of a slow or busy
-machine is not stored (`--force` stores it).
+long it takes. `make claims ARGS='--paper A --where rtt=50ms'` executes what is missing of a part: nothing, if all its
+cells have results. `--anew` executes cells that have results, too; `--only` names a claim or a scenario, `--version`
+the `full`, `quick` or `realtime` size. So `make claims ARGS='--only A5 --version quick --anew'` executes the quick
+cells of claim A5 again, and stores what comes out. An interrupted call continues. Of each executed cell,
+[claims/results](claims/results) has the values that its claims and figures need, with commit, date, processor, seed and
+wall time. `make claims ARGS='--check'` draws some cells, executes them again and compares every stored figure; CI does
+that with the date as seed. By a method with a real clock, a cell that warns of a slow or busy machine is not stored
+(`--force` stores it).
 
 | scenario | version | method | cells | wall time of a cell | all | executed | with commit |
 |---|---|---|--:|--:|--:|---|---|"""
