@@ -86,7 +86,7 @@ def command(
         emit_json(
             {
                 "folder": str(folder),
-                "title": run.manifest.get("title"),
+                "title": run.intended.get("title"),
                 "complete": run.complete,
                 "warnings": list(run.warnings),
                 "summary": [figure.to_json() for figure in summary],
@@ -219,8 +219,14 @@ def _of_ports(run: Run, phases: str | None, keys: Sequence[str], level: float) -
 
 
 def _print_head(run: Run, *, identical: bool) -> None:
+    from weir.run.repeats import missing_cells
+    from weir.scenario import reduced
+
     out = console()
-    out.print(f"{run.manifest.get('title', run.path.name)}: {_size(run)}", style="bold")
+    out.print(f"{run.intended.get('title', run.path.name)}: {_size(run)}", style="bold")
+    for text in (reduced(run.scenario or "", run.intended.get("settings") or {}), missing_cells(run)):
+        if text:
+            out.print(text, style="yellow")
     if identical:
         text = "all repeats are identical, byte for byte: nothing in this plan is random, and they count as one"
         out.print(text, style="yellow")

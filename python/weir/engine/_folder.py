@@ -23,7 +23,7 @@ from weir.engine._lock import LOCK, held_lock, is_locked
 from weir.run.checksums import FORMAT, checksums_in, seal
 from weir.run.documents import Fields, read_document
 from weir.run.errors import ReadError
-from weir.run.manifest import MANIFEST, read_cell_manifest, read_run_manifest
+from weir.run.manifest import INTENDED, MANIFEST, STATE, read_cell_manifest, read_run_manifest
 from weir.run.printable import printable
 
 __all__ = [
@@ -48,7 +48,7 @@ Identity = Mapping[str, Any]
 PARTIAL = ".partial"
 """Folder of the unfinished cells; the holder of the lock may empty it."""
 
-_STATE = ".run.json"
+_STATE = STATE
 _TOKEN = ".token"
 """In ``PARTIAL``: the seal over the token of the run's ``.run.json`` and both folders. A copy has another seal."""
 _MAX_TOKEN = 256
@@ -120,11 +120,14 @@ class RunFolder:
             yield folder
 
     @contextlib.contextmanager
-    def claimed(self, identity: Identity, text: str, *, fresh: bool) -> Iterator[None]:
+    def claimed(
+        self, identity: Identity, text: str, *, fresh: bool, intended: Mapping[str, Any] | None = None
+    ) -> Iterator[None]:
         """Makes the folder that of ``identity``, or continues a run with the same identity.
 
         A new run is removed if an error or an interrupt comes before its first cell is complete. With ``fresh``, the
-        run that is there is set aside until :meth:`begun`, and comes back if the new one ends before that.
+        run that is there is set aside until :meth:`begun`, and comes back if the new one ends before that. ``intended``
+        is what a reader of an interrupted run is to know: ``summary`` and ``cells`` as in a manifest.
 
         Raises:
             FolderError: it holds another run.
@@ -141,7 +144,7 @@ class RunFolder:
                 "Give another folder with --out, or replace that run with --fresh"
             )
         try:
-            self._settle(identity, text, held)
+            self._settle(identity, text, held, intended or {})
             yield
         except BaseException:
             if self.replaces:
@@ -158,7 +161,7 @@ class RunFolder:
             with self._inside() as folder:
                 _before.drop(folder)
 
-    def _settle(self, identity: Identity, text: str, held: dict[str, Any] | None) -> None:
+    def _settle(self, identity: Identity, text: str, held: dict[str, Any] | None, intended: Mapping[str, Any]) -> None:
         """Writes the missing or damaged files that identify the folder as this run's."""
         with self._inside() as folder:
             if not self._proves(folder, held):
@@ -167,6 +170,7 @@ class RunFolder:
                 token = secrets.token_hex(16)
                 proof = _seal.seal(_run_facts(folder, token, identity))
                 state = {"format": FORMAT, "identity": identity, "start": start, "token": token, "seal": proof}
+                state |= {INTENDED: dict(intended)}
                 folder.write(_STATE, json_bytes(seal(state, self.path, ())))
             if self._text() != text.encode():
                 folder.write(_SCENARIO, text.encode())

@@ -11,7 +11,7 @@ from weir.engine import _host
 from weir.engine._job import Expectation, Failure, Job, Scenario
 from weir.run.checksums import FORMAT
 
-__all__ = ["Outcomes", "run_manifest"]
+__all__ = ["Outcomes", "intended", "run_manifest"]
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,21 @@ def run_manifest(
         "host": dict(host),
         "wall_s": round(sum(m.get("wall_s", 0.0) for m in outcomes.manifests.values()), 3),
         "expect": [_claim(expectation) for expectation in scenario.expect],
-        **({"summary": [{"value": s.value, "title": s.title} for s in scenario.summary]} if scenario.summary else {}),
+        **_summary(scenario),
         "cells": [outcomes.entry(job) for job in outcomes.jobs],
         **({"notes": outcomes.notes} if outcomes.notes else {}),
         **({"clocks": outcomes.clocks} if outcomes.clocks else {}),
     }
+
+
+def intended(scenario: Scenario, jobs: Sequence[Job]) -> dict[str, Any]:
+    """What a reader of the run needs to know before its manifest is written."""
+    cells = [{"id": j.cell.id, "factors": dict(j.cell.factors), "repeat": j.cell.repeat} for j in jobs]
+    return {**_summary(scenario), "cells": cells}
+
+
+def _summary(scenario: Scenario) -> dict[str, Any]:
+    return {"summary": [{"value": s.value, "title": s.title} for s in scenario.summary]} if scenario.summary else {}
 
 
 def _claim(expectation: Expectation) -> dict[str, Any]:

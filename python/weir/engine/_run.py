@@ -20,7 +20,7 @@ from weir.engine._executor import LocalWorkers, Workers
 from weir.engine._files import is_disk_full
 from weir.engine._folder import RunFolder, identity_of, now
 from weir.engine._job import Cell, Failure, Job, Scenario
-from weir.engine._manifest import Outcomes, run_manifest
+from weir.engine._manifest import Outcomes, intended, run_manifest
 from weir.engine._process import Message
 from weir.engine._tally import Tally, Work
 
@@ -129,7 +129,7 @@ def run(
         _stop_signals(),
         folder.locked(),
         _disk_full_explained(out),
-        folder.claimed(identity, scenario.text, fresh=fresh),
+        folder.claimed(identity, scenario.text, fresh=fresh, intended=intended(scenario, jobs)),
     ):
         state = _State(folder)
         for job in jobs:

@@ -140,4 +140,4 @@ def open_run(path: str | Path, *, verify: bool = True) -> MeasuredRun:
         DamageError: a manifest, or a file that a manifest names, does not match its checksum, or is missing.
     """
     opened = run.open_run(path, verify=verify)
-    return MeasuredRun(opened.path, opened.cells, opened.manifest, opened.notes)
+    return MeasuredRun(opened.path, opened.cells, opened.manifest, opened.notes, opened.intended)

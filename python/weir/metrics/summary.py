@@ -69,7 +69,7 @@ class Summarised:
 
 def figures_of(run: Run) -> tuple[Figure, ...]:
     """The figures of the run's scenario, in its order."""
-    entries = run.manifest.get("summary", ())
+    entries = run.intended.get("summary", ())
     return tuple(Figure(str(e["value"]), str(e.get("title") or "")) for e in entries if isinstance(e, Mapping))
 
 

@@ -111,6 +111,7 @@ def render(view: RunView, level: float = 0.95) -> str:
             headline=headline(shown),
             story=story(view, shown),
             lead=_lead(view, lead, cells),
+            standing=view.standing,
             facts=provenance.facts(view),
             warnings=provenance.warnings(view),
             sections=[s for s in _SECTIONS if s[0] != "sweep" or run_items],
@@ -176,7 +177,7 @@ def _tables_note(view: RunView) -> str:
             "as one."
         )
     if view.repeats > 1:
-        return f"Means over {view.repeats} repeats with their 95 % confidence intervals (Student's t)."
+        return f"Means over {view.counted.have} with their 95 % confidence intervals (Student's t)."
     return "One repeat: no confidence intervals."
 
 

@@ -18,8 +18,8 @@ _FIRST = ("method", "seed", "scenario", "versions", "commit", "kernel", "cpu", "
 
 def facts(run: RunView) -> list[tuple[str, str]]:
     """The facts at the top of a report."""
-    repeats = f"{run.repeats} repeats" if run.repeats > 1 else "1 repeat"
-    method = str(run.run.manifest.get("method") or _first(run, "method"))
+    repeats = str(run.counted)
+    method = str(run.run.intended.get("method") or _first(run, "method"))
     found = [("Method", method)]
     if run.swept:
         found.append(("Sweep", f"{_sweep(run)}, {repeats}, {_cells(run)}"))

@@ -212,8 +212,8 @@ def repeats_note(run: RunView) -> str:
     if run.repeats == 1:
         return "One repeat: no confidence interval."
     return (
-        f"± half of the 95 % interval over {run.repeats} repeats (Student's t), or [from to] if a bound of the metric "
-        f"cuts it; =: the same in all repeats. {wide_interval(run.repeats)}"
+        f"± half of the 95 % interval over {run.counted.have} (Student's t), or [from to] if a bound of the metric "
+        f"cuts it; =: the same in all repeats. {wide_interval(run.counted.least)}"
     ).strip()
 
 

@@ -24,6 +24,8 @@ from weir.report.changes import Changes, changes_of
 from weir.report.lead import lead_figures
 from weir.run import Cell, Flow, Link, Phase, Plan, Run, RunError
 from weir.run.quantity import RATE, SIZE, TIME, parse_quantity
+from weir.run.repeats import Counted, counted_repeats, missing_cells
+from weir.scenario import reduced
 
 __all__ = ["FEW_FLOWS", "CellView", "Factor", "RunView"]
 
@@ -135,7 +137,7 @@ class CellView:
     def repeats(self) -> Run:
         """The run with the repeats of this combination of factors alone."""
         run = self.run.run
-        return Run(run.path, [c for c in run.cells if c.factors == self.cell.factors], run.manifest, run.notes)
+        return run.with_cells(c for c in run.cells if c.factors == self.cell.factors)
 
     def by_flow(self, metric: str) -> pl.DataFrame:
         """A metric in every phase per flow under test, in the column ``flow``."""
@@ -208,7 +210,7 @@ class RunView:
     def __init__(self, run: Run) -> None:
         self.problems: list[str] = []
         """Computation problems found so far."""
-        self.run = Run(run.path, [c for c in run.cells if self._readable(c)], run.manifest, run.notes)
+        self.run = run.with_cells([c for c in run.cells if self._readable(c)])
         """The run without the cells whose plan cannot be read."""
         self.cells = tuple(CellView(cell, self) for cell in self.run.cells)
         self.factors = _factors(self.run)
@@ -255,6 +257,23 @@ class RunView:
     def repeats(self) -> int:
         """The number of repeats."""
         return len(self.run.repeats)
+
+    @cached_property
+    def counted(self) -> Counted:
+        """The numbers of repeats of the combinations of factors."""
+        return counted_repeats(self.run)
+
+    @cached_property
+    def standing(self) -> tuple[str, ...]:
+        """What a reader must know before any figure: a smaller version than the title's, cells that are missing."""
+        settings = self.run.intended.get("settings")
+        try:
+            text = self.run.scenario or ""
+        except RunError as error:
+            self.problems.append(str(error))
+            text = ""
+        found = (reduced(text, settings if isinstance(settings, Mapping) else {}), missing_cells(self.run))
+        return tuple(text for text in found if text)
 
     @cached_property
     def swept(self) -> tuple[Factor, ...]:
@@ -378,7 +397,7 @@ class RunView:
         usable = self._usable(metrics)
         if not usable:
             return pl.DataFrame(schema=_NO_SUMMARY)
-        part = Run(self.run.path, usable, self.run.manifest, self.run.notes)
+        part = self.run.with_cells(usable)
         return compute(part, *metrics, by=[*split_of(part), *more], phase=windows_of(part))
 
     @cached_property
@@ -396,7 +415,7 @@ def _waits_in_switch(cell: Cell) -> bool:
 
 def _listed(run: Run) -> list[Mapping[str, str]]:
     """Factor values of the cells in the manifest, in the order of the sweep, and of the cells that exist."""
-    listed = [c.get("factors", {}) for c in run.manifest.get("cells", ()) if isinstance(c, Mapping)]
+    listed = [c.get("factors", {}) for c in run.intended.get("cells", ()) if isinstance(c, Mapping)]
     return [*listed, *(cell.factors for cell in run.cells)]
 
 

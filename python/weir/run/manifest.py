@@ -11,13 +11,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir._inside import exists
 from weir.run.checksums import Checksums, checksums_in
 from weir.run.documents import Fields, read_document
 from weir.run.printable import printable
 
-__all__ = ["MANIFEST", "CellManifest", "Listed", "RunManifest", "read_cell_manifest", "read_run_manifest"]
+__all__ = [
+    "INTENDED",
+    "MANIFEST",
+    "STATE",
+    "CellManifest",
+    "Listed",
+    "RunManifest",
+    "read_begun",
+    "read_cell_manifest",
+    "read_run_manifest",
+]
 
 MANIFEST = "manifest.json"
+STATE = ".run.json"
+"""Which run a folder holds, from its first moment on."""
+INTENDED = "intended"
+"""In ``STATE``: the summary and the cells of the complete run, as its manifest will have them."""
 _MAX_REPEATS = (1 << 32) - 1
 
 
@@ -97,11 +112,41 @@ def read_run_manifest(folder: Path, *, verify: bool) -> RunManifest:
     _check_scenario(fields)
     if "expect" in raw:
         _check_claims(fields)
-    for figure in fields.objects("summary") if "summary" in raw else ():
-        figure.text("value")
-        figure.maybe(figure.text, "title")
+    _check_summary(fields)
     cells = tuple(_listed(entry) for entry in fields.objects("cells")) if "cells" in raw else ()
     return RunManifest(cells, checksums, raw)
+
+
+def read_begun(folder: Path, *, verify: bool) -> Mapping[str, Any]:
+    """What the interrupted run in ``folder`` was to be; empty if nothing says it, as in a run of an older version.
+
+    Raises:
+        RunError: a field is malformed.
+        DamageError: the file does not match its checksum.
+    """
+    file = folder / STATE
+    if not exists(file):
+        return {}
+    raw = read_document(file)[1]
+    if verify:
+        checksums_in(file, raw)
+    fields = Fields(file, raw)
+    identity, intended = fields.maybe(fields.object, "identity"), fields.maybe(fields.object, INTENDED)
+    if identity is None or intended is None:
+        return {}
+    for name in ("title", "method"):
+        identity.maybe(identity.text, name)
+    identity.maybe(identity.object, "settings")
+    _check_summary(intended)
+    for entry in intended.objects("cells") if "cells" in intended.raw else ():
+        _listed(entry)
+    return {**{k: identity.raw[k] for k in ("title", "method", "settings") if k in identity.raw}, **intended.raw}
+
+
+def _check_summary(fields: Fields) -> None:
+    for figure in fields.objects("summary") if "summary" in fields.raw else ():
+        figure.text("value")
+        figure.maybe(figure.text, "title")
 
 
 def _said(fields: Fields) -> None:

@@ -24,7 +24,7 @@ from weir.run.bounds import check_intervals
 from weir.run.checksums import Checksum, Checksums, checksum_of_bytes, damage
 from weir.run.documents import read_document
 from weir.run.errors import DamageError, ReadError, RunError
-from weir.run.manifest import MANIFEST, Listed, RunManifest, read_cell_manifest, read_run_manifest
+from weir.run.manifest import MANIFEST, Listed, RunManifest, read_begun, read_cell_manifest, read_run_manifest
 from weir.run.parquet import check_footer, check_memory, count_rows, prove_readable, scan
 from weir.run.plan import MEASURE, Plan, plan_of
 from weir.run.printable import printable
@@ -196,13 +196,23 @@ class Cell:
 class Run:
     """A run, opened for reading; see :func:`open_run`."""
 
-    def __init__(self, path: Path, cells: Iterable[Cell], manifest: Mapping[str, Any], notes: Iterable[str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        cells: Iterable[Cell],
+        manifest: Mapping[str, Any],
+        notes: Iterable[str],
+        begun: Mapping[str, Any] | None = None,
+    ) -> None:
         self.path = path
         self.cells: tuple[Cell, ...] = tuple(cells)
         self.manifest = manifest
         """``manifest.json`` of the run; empty if it was interrupted."""
         self.notes: tuple[str, ...] = tuple(notes)
         """Remarks from opening it: interrupted, unreadable cells, missing repeats."""
+        self.intended: Mapping[str, Any] = manifest or begun or {}
+        """``title``, ``method``, ``settings``, ``summary`` and ``cells`` of the complete run: from its manifest, or
+        from the file that an interrupted run began with; empty if an older version wrote it."""
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {len(self.cells)} cells, factors: {', '.join(self.factors) or 'none'})"
@@ -292,7 +302,11 @@ class Run:
         cells = [cell for cell in self.cells if all(_matches(cell.factors.get(n), w) for n, w in wanted.items())]
         if not cells:
             raise RunError(self.path, f"no cell has {wanted}", f"values out of {dict(self.factors)}")
-        return type(self)(self.path, cells, self.manifest, self.notes)
+        return self.with_cells(cells)
+
+    def with_cells(self, cells: Iterable[Cell]) -> Self:
+        """The run with these cells alone."""
+        return type(self)(self.path, cells, self.manifest, self.notes, self.intended)
 
     def table(self, name: str) -> pl.LazyFrame:
         """Table ``name`` of all cells, lazily, preceded by the columns ``cell``, ``repeat`` and one per factor.
@@ -375,13 +389,15 @@ def _open_sweep(folder: Path, verify: bool) -> Run:
         raise RunError(folder, f"no cell is complete{_why_none(manifest)}", expected)
     if verify:
         _refuse_damaged(folder, cells, *_missing_files(folder, manifest))
-    notes += _notes_on_cells(manifest, cells) + _notes_on_checksums(cells, verify)
+    begun = read_begun(folder, verify=verify) if manifest is None else {}
+    notes += _notes_on_cells(manifest, cells, begun) + _notes_on_checksums(cells, verify)
     cells, partial = _without_partial(cells)
     notes += partial
     _warn(folder, notes)
-    order = {one.id: place for place, one in enumerate(manifest.cells)} if manifest is not None else {}
+    listed = [str(one["id"]) for one in begun.get("cells", ())] if manifest is None else [c.id for c in manifest.cells]
+    order = {name: place for place, name in enumerate(listed)}
     cells.sort(key=lambda cell: order.get(cell.id, len(order)))  # stable: the rest stay in the order of their folders
-    return Run(folder, cells, {} if manifest is None else manifest.raw, notes)
+    return Run(folder, cells, {} if manifest is None else manifest.raw, notes, begun)
 
 
 def _open_cells(folder: Path, manifest: RunManifest | None, verify: bool) -> tuple[list[Cell], list[str]]:
@@ -478,9 +494,10 @@ def _refuse_damaged(folder: Path, cells: Iterable[Cell], *others: str, content: 
         raise DamageError(folder, f"{', '.join(found[:_FEW])}{more}")
 
 
-def _notes_on_cells(manifest: RunManifest | None, cells: Sequence[Cell]) -> list[str]:
+def _notes_on_cells(manifest: RunManifest | None, cells: Sequence[Cell], begun: Mapping[str, Any]) -> list[str]:
     if manifest is None:
-        return [f"the run is incomplete: it has {len(cells)} cells and no manifest.json; `weir run` continues it"]
+        have = f"{len(cells)} of {len(begun['cells'])} cells" if begun.get("cells") else f"{len(cells)} cells"
+        return [f"the run is incomplete: it has {have} and no manifest.json; `weir run` continues it"]
     have = {cell.id for cell in cells}
     lost = [printable(one.id) for one in manifest.cells if one.id not in have]
     return [f"{len(lost)} of {len(manifest.cells)} cells are missing: {', '.join(lost[:_FEW])}"] if lost else []

@@ -17,6 +17,7 @@ from ._claims import Expectation, Unjudged, Version
 from ._errors import ScenarioError
 from ._lang_switch import is_file as is_switch_file
 from ._overrides import yaml_texts
+from ._reduced import reduced
 from ._scenario import Cell, Scenario, check, load, parse, schema
 from ._summary import Shown
 
@@ -33,6 +34,7 @@ __all__ = [
     "is_switch_file",
     "load",
     "parse",
+    "reduced",
     "schema",
     "texts_in",
     "yaml_texts",

@@ -103,7 +103,7 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: boo
         how = "shaded" if run.axis else "barred"
         said = (
             *said,
-            f"Mean over {run.repeats} repeats; {how}: 95 % confidence interval, cut off where it leaves the figure.",
+            f"Mean over {run.counted.have}; {how}: 95 % confidence interval, cut off where it leaves the figure.",
         )
     height = medium.height if run.axis else max(60, 22 * len(set(rows["series"])))
     layered = alt.layer(*layers, data=named("metric")).properties(height=height)

@@ -105,7 +105,7 @@ def _draw(run: RunView, medium: Medium, figures: Sequence[Summarised] | None = N
     said += [f"{one.figure.name}: {good}." for one in shown if (good := direction(one.figure))]
     if run.repeats > 1:
         said.append(
-            f"Mean over {run.repeats} repeats with its 95 % confidence interval, cut off where it leaves the figure."
+            f"Mean over {run.counted.have} with its 95 % confidence interval, cut off where it leaves the figure."
         )
     names = {"value": "value", "low": "95 % confidence, low", "high": "95 % confidence, high", "n": "repeats"}
     return Drawing(
