@@ -505,7 +505,7 @@ def test_a_figure_has_the_papers_unit_and_the_comparison_that_decides(check: str
         ({"value": 0.0005, "threshold": 0.02, "dimension": (0, 1)}, "rtt.mean <= 20ms", "0.5 against 20 ms"),
         ({"value": 5e3, "threshold": 7.8e6, "dimension": (1, -1)}, "goodput.sd <= 7.8Mbps", "0.005 against 7.8 Mb/s"),
         # The check's percent, and no exponents.
-        ({"value": 9.586e-5, "threshold": 0.01}, "goodput.cov <= 1%", "0.009586 against 1 %"),
+        ({"value": 9.586e-5, "threshold": 0.01}, "goodput.cov <= 1%", "0.009586 % against 1 %"),
         ({"value": 9.586e-5, "threshold": 0.01}, "goodput.cov <= 0.01", "0.00009586 against 0.01"),
     ],
 )

@@ -143,3 +143,8 @@ def test_the_longest_registered_name_is_the_metric(name: str, metric_name: str, 
 def test_unknown_names_suggest_the_nearest() -> None:
     with pytest.raises(MetricError, match="Did you mean 'jain'"):
         get("jane")
+
+
+def test_a_statistic_is_suggested_before_a_metric_that_is_spelled_less_alike() -> None:
+    with pytest.raises(MetricError, match=r"Did you mean 'goodput\.mean'"):
+        resolve("goodput.men")

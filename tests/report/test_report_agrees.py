@@ -69,6 +69,8 @@ def test_a_metric_that_is_asked_for_says_which_window_it_is_of(weir: Weir, tmp_p
     folder = write_run(tmp_path / "run", bell=Dumbbell(flows=3, duration=24, every=2, step=0.5))
     assert "over the whole run, unless a phase is named" in _show(weir, folder, "-m", "goodput.mean")
     assert "whole run" not in _show(weir, folder, "-m", "goodput.mean", "--phase", "all")
+    assert "whole run" not in _show(weir, folder, "-m", "goodput.mean@all")
+    assert "whole run" in _show(weir, folder, "-m", "goodput.mean@all", "-m", "jain")
     assert "all" in _show(weir, folder).split()
 
 

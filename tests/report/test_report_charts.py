@@ -14,7 +14,7 @@ from synthetic import Cell, Dumbbell, sweep, write_run
 
 from shared import seal_run
 from weir.metrics import open_run, parse_reference
-from weir.report import build, charts
+from weir.report import build, charts, lead
 from weir.report.charts import CHARTS
 from weir.run import TABLES
 
@@ -42,6 +42,17 @@ def test_the_registry_names_every_chart_once_with_a_caption_and_existing_needs()
         for need in chart.needs:
             if need not in TABLES:
                 parse_reference(need)
+
+
+def test_no_two_metrics_share_a_title() -> None:
+    titles = [(chart.title, chart.needs[0]) for chart in CHARTS if chart.name.startswith("by-")]
+    titles += [(title, name) for name, title in lead._WORDS.items()]
+    titles += [(title, name) for name, title in (*lead._USUAL.items(), *lead._OF_ONE_CELL.items())]
+    metrics: dict[str, set[str]] = {}
+    for title, name in titles:
+        metrics.setdefault(title, set()).add(name.removesuffix(".mean"))  # utilisation is its mean over time
+    assert {title: found for title, found in metrics.items() if len(found) > 1} == {}
+    assert metrics["Normalised deviation of goodput"] == {"goodput.normalised_sd"}
 
 
 def test_every_chart_file_is_registered() -> None:

@@ -11,6 +11,7 @@ import pytest
 from scenario_support import dumbbell, workload
 
 from shared import ROOT
+from weir.language.problem import choose
 from weir.scenario import ScenarioError, load, parse
 
 EXAMPLE = ROOT / "examples" / "my_cc" / "my_cc.c"
@@ -165,3 +166,24 @@ def test_overrides_may_be_values_of_python() -> None:
     for wrong in (object(), float("nan"), {1, 2}):
         with pytest.raises(ValueError, match=r"transport\.cc: .* is no value of a scenario; expected a text, a number"):
             parse(text, overrides={"transport.cc": wrong})
+
+
+def test_a_word_of_the_field_is_translated() -> None:
+    assert choose("congestion", ["cc", "moderation"]) == "; did you mean `cc`?"
+    assert choose("bandwidth", ["rate", "delay"]) == "; did you mean `rate`?"
+    assert choose("bandwidth", ["delay"]) == "; expected `delay`", "only if the language has it there"
+
+
+def test_an_unknown_path_of_set_lists_what_is_there_too() -> None:
+    text = """
+title: Two
+topology: {dumbbell: {pairs: 1, access: {rate: 10Mbps}, bottleneck: {rate: 1Mbps, queue: 30kB}, rtt: 20ms}}
+workload: [{name: bulk, between: pairs, kind: bulk, until: 4s}]
+"""
+    with pytest.raises(ScenarioError) as caught:
+        parse(text, overrides={"foo.bar": 3})
+    assert "`topology`" in str(caught.value)
+    assert "`workload`" in str(caught.value)
+    with pytest.raises(ScenarioError) as caught:
+        parse(text + "foo: 3\n")
+    assert "`topology`" not in str(caught.value), "a key of the file cannot be there twice"

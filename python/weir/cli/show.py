@@ -100,7 +100,7 @@ def command(
     if summary and not metrics:
         print_columns([summary_column(run, figure) for figure in summary], level)
     print_columns(columns, level)
-    if metrics and phase is None and windows_of(run):
+    if any("@" not in text for text in metrics) and phase is None and windows_of(run):
         console().print("over the whole run, unless a phase is named", style="dim")
     if verdicts:
         console().print()

@@ -173,6 +173,24 @@ def folded(name: str) -> str:
     return name.casefold().replace("-", "_")
 
 
+_MEANT = {
+    "bandwidth": ("rate",),
+    "buffer": ("queue", "buffers"),
+    "capacity": ("rate",),
+    "congestion": ("cc",),
+    "congestion_control": ("cc",),
+    "flows": ("workload",),
+    "latency": ("delay", "rtt"),
+    "network": ("topology",),
+    "repeats": ("repeat",),
+    "repetitions": ("repeat",),
+    "tcp": ("transport",),
+    "traffic": ("workload",),
+    "variant": ("cc",),
+}
+"""Names of the language by words that people write instead, and that are not spelled alike."""
+
+
 def choose(name: str, names: Iterable[str], free: Iterable[str] | None = None) -> str:
     """The end of a message about an unknown ``name``: the nearest valid name, or the valid ones.
 
@@ -184,6 +202,9 @@ def choose(name: str, names: Iterable[str], free: Iterable[str] | None = None) -
     '; expected `droptail` or `red`'
     """
     known = list(islice(names, _MAX_COMPARED))
+    meant = next((word for word in _MEANT.get(folded(name[:64]), ()) if word in known), None)
+    if meant is not None:
+        return f"; did you mean `{meant}`?"
     by_fold = {folded(k): k for k in reversed(known)}
     near = difflib.get_close_matches(folded(name[:64]), by_fold, n=1, cutoff=0.6)
     if near:

@@ -175,7 +175,8 @@ class Struct(Generic[S]):
             if name in self.keys:
                 parts.append(partial(self._parse_value, name, entry.value, log))
             elif name not in ignore:
-                message = f"unknown key `{name[:60]}`{choose(name, self.keys, free)}"
+                usable = self.keys if entry.key.mark.file else free  # --set also changes what is there
+                message = f"unknown key `{name[:60]}`{choose(name, self.keys, usable)}"
                 parts.append(partial(_fail, entry.key.mark, message, log))
         parts += [
             partial(_fail, node.mark, f"`{k.name}` is missing; expected {k.type.what}", log)

@@ -66,7 +66,8 @@ def convergence_time(window: Window, *, level: float = 0.8) -> Values:
 def convergence(window: Window, *, level: float = 0.8) -> Values:
     """Convergence speed: base round trips until a flow's congestion window reaches 80 % of its path's BDP.
 
-    ``convergence.time`` in round trips, with the same beginning, product and bound.
+    ``convergence.time`` in round trips, with the same beginning, product and bound. It is about one flow and its path;
+    ``fairness.delta`` is the time until flows have equal shares.
     """
     found = convergence_time(window, level=level)
     assert isinstance(found, Values)

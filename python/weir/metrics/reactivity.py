@@ -152,7 +152,8 @@ def aggressiveness(window: Window) -> Values:
 
     x_i(t) is the throughput over the base RTT that ends at t, or over the interval of the samples if that is longer.
     The flow is active in both round trips, and the second is within the window. Undefined if there is no such pair;
-    negative if the throughput only fell.
+    negative if the throughput only fell. RFC 5166 defines aggressiveness in the absence of congestion; this metric
+    counts all of the window, so name a phase without congestion to have the RFC's.
     """
     values = [_largest_rise(window, flow) for flow in window.flows]
     return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))

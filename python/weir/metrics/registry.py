@@ -281,9 +281,8 @@ def statistics_of(info: MetricInfo, name: str) -> tuple[str, ...]:
     most = {"series": 2, "sample": 1, "value": 1, "distribution": 0}[info.kind]
     for stat in stats:
         if not _STAT.fullmatch(stat):
-            close = nearest(f"{info.name}.{stat}", _REGISTRY) or nearest(
-                stat, ["mean", "median", "max", "min", "sd", "cov"]
-            )
+            common = ["mean", "median", "max", "min", "sd", "cov"]
+            close = nearest(f"{info.name}.{stat}", [*(f"{info.name}.{one}" for one in common), *_REGISTRY])
             raise MetricError(
                 f"metric {info.name!r} has no {stat!r}.{close} A statistic is mean, median, min, max, sd, var, cov, "
                 "sum, last or a percentile such as p99"

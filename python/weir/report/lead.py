@@ -47,7 +47,8 @@ _WORDS = {**_OF_ONE_CELL, **_USUAL, "goodput.aggregate.mean": "Aggregate goodput
           "link.loss": "Loss rate at the bottleneck", "rtt.mean": "Round-trip time",
           "page.completion.p95": "95th percentile of the completion times of pages",
           "completion.cov": "Spread of completion times", "goodput.sd": "Standard deviation of goodput",
-          "goodput.cov": "Normalised deviation of goodput", "retransmissions.rate": "Retransmissions",
+          "goodput.cov": "Coefficient of variation of goodput",
+          "goodput.normalised_sd": "Normalised deviation of goodput", "retransmissions.rate": "Retransmissions",
           "timeouts.rate": "Timeouts", "loss.synchronisation": "Loss synchronisation"}  # fmt: skip
 
 

@@ -496,8 +496,8 @@ def _refuse_damaged(folder: Path, cells: Iterable[Cell], *others: str, content: 
 
 def _notes_on_cells(manifest: RunManifest | None, cells: Sequence[Cell], begun: Mapping[str, Any]) -> list[str]:
     if manifest is None:
-        have = f"{len(cells)} of {len(begun['cells'])} cells" if begun.get("cells") else f"{len(cells)} cells"
-        return [f"the run is incomplete: it has {have} and no manifest.json; `weir run` continues it"]
+        of = f" of {len(begun['cells'])}" if begun.get("cells") else ""
+        return [f"the run is incomplete: it has {len(cells)}{of} cells and no manifest.json; `weir run` continues it"]
     have = {cell.id for cell in cells}
     lost = [printable(one.id) for one in manifest.cells if one.id not in have]
     return [f"{len(lost)} of {len(manifest.cells)} cells are missing: {', '.join(lost[:_FEW])}"] if lost else []

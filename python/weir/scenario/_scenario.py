@@ -388,7 +388,8 @@ def _check_keys(root: Map, log: Log) -> None:
     free = [name for name in known if root.get(name) is None]
     for entry in root.entries:
         if entry.key.text not in known:
-            log.error(entry.key.mark, f"unknown key {describe(entry.key)}{choose(entry.key.text, known, free)}")
+            usable = known if entry.key.mark.file else free  # --set also changes what is there
+            log.error(entry.key.mark, f"unknown key {describe(entry.key)}{choose(entry.key.text, known, usable)}")
 
 
 def _tried(part: Callable[[], T]) -> T | None:

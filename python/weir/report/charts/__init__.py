@@ -93,8 +93,9 @@ RUN_CHARTS: tuple[RunChart, ...] = (
     ),
     _by(
         "goodput.cov",
-        "Normalised deviation of goodput",
-        "Standard deviation over time divided by the mean, averaged over the flows.",
+        "Coefficient of variation of goodput",
+        "Standard deviation over time divided by the mean, for each flow, averaged over the flows. The normalised "
+        "deviation of RR-6034, goodput.normalised_sd, divides the average deviation by the average mean.",
     ),
     _by("utilisation", "Utilisation of the bottleneck", "Share of the time that the bottleneck transmits."),
     _behind("utilisation", "Utilisation of the bottleneck", "more"),

@@ -54,8 +54,13 @@ class _Shown(Measurement):
         return "undefined" if math.isnan(value) else f"{_digits(value * self.scale)} {self.unit}".rstrip()
 
     def __str__(self) -> str:
-        """As of a measurement, with the unit once for numbers that stand together."""
+        """As of a measurement, with the unit once for numbers that stand together.
+
+        Percentages keep their signs: without, one reads as a ratio.
+        """
         text = super().__str__()
+        if self.unit == "%":
+            return text
         for word in (" against ", " ± ", " to "):
             text = text.replace(f" {self.unit}{word}", word) if self.unit else text
         return text
