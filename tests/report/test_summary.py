@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,10 +14,12 @@ from reading import Page, page_of, read_page
 from synthetic import Cell, Dumbbell, sweep, write_run
 
 from shared import Weir
+from weir.metrics.expect import Value
 from weir.metrics.summary import Figure
 from weir.report import build
+from weir.report.charts.summary import _scale
 from weir.report.lead import direction, lead_figures
-from weir.report.story import question
+from weir.report.story import _doubt, question
 from weir.run import Run, open_run
 
 _BELL = Dumbbell(flows=3, duration=20, every=2, step=0.5, groups=("page", "call"))
@@ -75,6 +78,7 @@ def test_the_sentences_say_the_figures_with_their_places(named_page: Page) -> No
     assert lines[0].startswith("Goodput of the page: from ")
     assert " Mbps (" in lines[0]
     assert " to " in lines[0]
+    assert lines[0].count("; 95 % interval ") == 2, "of the smallest and of the largest mean"
     assert lines[2].startswith("Gain: ")
 
 
@@ -206,3 +210,27 @@ def test_the_question_is_the_beginning_of_the_rationale() -> None:
     long = "One sentence that is long enough to fill more than a line of the page by itself, and goes on and on. " * 4
     assert question(long).first.count(".") == 2
     assert question("").first == ""
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "doubtful"),
+    [
+        ((0.2, 0.3), (0.0, 2.9), True),
+        ((0.2, 0.3), (0.9, 1.5), False),
+        ((float("nan"),) * 2, (float("nan"),) * 2, False),
+    ],
+)
+def test_an_order_that_the_intervals_do_not_confirm_is_called_that(
+    low: tuple[float, float], high: tuple[float, float], doubtful: bool
+) -> None:
+    least, largest = Value({}, 0.25, *low, repeats=2), Value({}, 1.23, *high, repeats=2)
+    assert ("the order may be chance" in _doubt(least, largest)) == doubtful
+
+
+@pytest.mark.parametrize("values", [(4.6882, 4.6891), (4.6882, 4.6882), (100.0, 100.5)])
+def test_a_difference_that_does_not_matter_does_not_fill_the_picture(values: tuple[float, float]) -> None:
+    none = pl.Series([None, None], dtype=pl.Float64)
+    low, high = _scale(pl.DataFrame({"value": values, "low": none, "high": none}), "x").to_dict()["domain"]
+    assert high - low >= 0.0199 * max(values)
+    assert low < min(values)
+    assert max(values) < high

@@ -128,6 +128,7 @@ LAYERS: dict[str, set[str]] = {
             "weir.engine",
             "weir.hosts",
             "weir.inventory",
+            "weir.language",
         ),
         *("weir.lab", "weir.methods", "weir.metrics", "weir.plan", "weir.report", "weir.run", "weir.scenario"),
     },

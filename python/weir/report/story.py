@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weir.metrics.expect import Value
 from weir.metrics.summary import Summarised
@@ -84,14 +85,27 @@ def _figure(run: RunView, one: Summarised) -> Line:
         amount = quantity(100 * value.value, "%") if value.percent else quantity(value.amount(value.value), value.unit)
         return f"more than {amount}" if value.censored else amount
 
+    def at(value: Value) -> str:
+        """The value with its place and its interval."""
+        place = _place(run, value)
+        said = [place] if place and len(one.values) > 1 else []
+        if math.isfinite(value.low) and value.low < value.high:
+            low, high = (text(replace(value, value=end, censored=False)) for end in (value.low, value.high))
+            said.append(f"95 % interval {low} to {high}")
+        return text(value) + (f" ({'; '.join(said)})" if said else "")
+
     if len(known) == 1:
-        place = _place(run, low)
-        return Line(f"{name}:", text(low) + (f" ({place})" if place and len(one.values) > 1 else "") + ".")
+        return Line(f"{name}:", f"{at(low)}.")
     if difference(one) < DIFFERS:
         return Line(f"{name}:", f"{text(high)} in all {len(known)} cells, to within {100 * DIFFERS:g} %.")
     if len(known) <= _FEW:
-        return Line(f"{name}:", ", ".join(f"{text(v)} ({_place(run, v)})" for v in one.known) + ".")
-    return Line(f"{name}:", f"from {text(low)} ({_place(run, low)}) to {text(high)} ({_place(run, high)}).")
+        return Line(f"{name}:", ", ".join(map(at, one.known)) + f"{_doubt(low, high)}.")
+    return Line(f"{name}:", f"from {at(low)} to {at(high)}{_doubt(low, high)}.")
+
+
+def _doubt(low: Value, high: Value) -> str:
+    """Says that the smallest and the largest value may be equal, if their intervals overlap."""
+    return "; these intervals overlap, and the order may be chance" if low.high >= high.low else ""
 
 
 def _place(run: RunView, value: Value) -> str:

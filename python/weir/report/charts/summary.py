@@ -29,7 +29,7 @@ from weir.report.charts._base import (
     relabel,
     tooltip,
 )
-from weir.report.lead import direction
+from weir.report.lead import DIFFERS, direction
 from weir.report.view import CellView, Factor, RunView
 
 __all__ = ["CHART", "chart_of"]
@@ -233,6 +233,8 @@ def _scale(frame: pl.DataFrame, title: str) -> alt.Scale:
     top = min(max([high, *ends[1]]), high + room)
     margin = 0.08 * (top - bottom or abs(high) or 1.0)
     if flat:
+        # what is no difference in the sentences must not fill the picture either
+        margin = max(margin, (DIFFERS * high - (top - bottom)) / 2)
         return alt.Scale(domain=[bottom - margin, top + margin], nice=False, zero=False)
     return alt.Scale(domain=[min(0.0, bottom), max(0.0, top) + margin], nice=False)
 
@@ -309,6 +311,6 @@ CHART = RunChart(
     section="Summary",
     needs=("goodput",),
     caption="The figures of the scenario's summary; without one, the metric that most claims name. A scale begins at "
-    "zero unless all its values are far from it.",
+    "zero, unless the smallest value is at least 60 % of the largest; it then spans at least 2 % of them.",
     draw=_draw,
 )
