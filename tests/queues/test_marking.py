@@ -126,6 +126,13 @@ def test_a_control_whose_marks_do_not_reach_it_is_remarked_on(queue: str, cc: st
     assert said is None or said in found[0]
 
 
+def test_the_remark_points_at_the_queue() -> None:
+    """It pointed at the rate of the link."""
+    text = _DOCUMENT.format(queue="dualpi2", transport="")
+    (found,) = [one for one in scenario.parse(text).problems if "ECT(0)" in one.message]
+    assert text.splitlines()[found.line - 1][found.column - 1 :].startswith("dualpi2")
+
+
 def test_prague_behind_coupled_queues_needs_the_simulator() -> None:
     """A kernel sends ECT(0) for it, so that it would share the classic queue."""
     text = _DOCUMENT.replace("cc: dctcp", "cc: prague")

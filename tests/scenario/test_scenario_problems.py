@@ -113,7 +113,7 @@ def test_a_path_of_a_sweep_is_marked_at_its_wrong_part() -> None:
         ({"transport": "{cc: LEDBAT++}"}, "`LEDBAT++` is not a congestion control; did you mean `ledbatpp`?"),
         (
             {"transport": "{cc: {name: cubic, beta: 0.7}}"},
-            "`beta` of `cubic` is a whole number, `true` or `false`, not `0.7`; `weir cc list NAME` has its unit",
+            "`beta` of `cubic` is a whole number, `true` or `false`, not `0.7`; `weir cc list cubic` has its unit",
         ),
         ({"measure": "{TCP: 1s}"}, "unknown key `TCP`; did you mean `tcp`?"),
         ({"topology": "{parking-lot: {}}"}, "`parking-lot` is not a topology; did you mean `parking_lot`?"),

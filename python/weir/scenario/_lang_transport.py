@@ -57,7 +57,7 @@ class _CongestionControlType:
             try:
                 if entry.key.text != "name":
                     option = NAME.parse(entry.key, log)
-                    options.append((option, self._parse_option(f"`{option}` of `{parsed}`", entry.value, log)))
+                    options.append((option, self._parse_option(option, parsed, entry.value, log)))
             except Invalid:
                 failed = True
         if failed:
@@ -66,14 +66,16 @@ class _CongestionControlType:
         quoted = frozenset(e.key.text for e in node.entries if e.key.text != "name" and _is_quoted_number(e.value))
         return CongestionControl(parsed, tuple(sorted(options)), name.mark, marks, quoted)
 
-    def _parse_option(self, named: str, node: Node, log: Log) -> int:
+    def _parse_option(self, option: str, control: str, node: Node, log: Log) -> int:
         if isinstance(node, Scalar) and _is_quoted_number(node):
             node = Scalar(node.mark, node.text)
         if isinstance(node, Scalar) and node.plain and node.text in ("true", "false"):
             return int(node.text == "true")
         if not isinstance(node, Scalar) or not node.plain or re.fullmatch("[+-]?[0-9]+", node.text) is None:
-            unit = "; `weir cc list NAME` has its unit" if isinstance(node, Scalar) and node.text[:1].isdigit() else ""
-            raise log.error(node.mark, f"{named} is a whole number, `true` or `false`, not {describe(node)}{unit}")
+            number = isinstance(node, Scalar) and node.text[:1].isdigit()
+            unit = f"; `weir cc list {control}` has its unit" if number else ""
+            text = f"`{option}` of `{control}` is a whole number, `true` or `false`, not {describe(node)}{unit}"
+            raise log.error(node.mark, text)
         return self._option.parse(node, log)
 
     def schema(self, defs: Definitions) -> dict[str, Any]:

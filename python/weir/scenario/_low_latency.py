@@ -7,6 +7,7 @@ from typing import Any
 
 from weir.cc import controls_that, is_file_name
 from weir.language.problem import Log
+from weir.language.spec import Spec
 
 from ._network import Network
 
@@ -23,7 +24,8 @@ def remark_on_classic_marks(net: Network, links: Sequence[Mapping[str, Any]], fl
             continue
         for flow in flows:
             if index in flow["path"] and (why := _mistaken(flow["transport"], queue)) is not None:
-                log.warn(link.mark, f"`{flow['transport']['cc']}` of flow `{flow['name']}` sends ECT(0), which {why}")
+                place = link.queue.mark if isinstance(link.queue, Spec) else link.mark
+                log.warn(place, f"`{flow['transport']['cc']}` of flow `{flow['name']}` sends ECT(0), which {why}")
                 break
 
 
