@@ -122,6 +122,7 @@ def _own_congestion_control() -> str:
     text = text.replace("@PYTHON@", (example.with_suffix(".py")).read_text(encoding="utf-8").strip())
     text = text.replace("@REPORT@", _report())
     text = text.replace("@RULE@", _rule()).replace("@LEVELS@", _levels())
+    text = text.replace("@SUITE@", _suite((here.parent / "crates/weir-cc/src/suite.rs").read_text(encoding="utf-8")))
     return text.replace("@FIELDS@", _fields((here.parent / "cc" / "shim" / "sock.h").read_text(encoding="utf-8")))
 
 
@@ -144,6 +145,13 @@ def _levels() -> str:
     return "\n".join(
         ["| figure | meaning |", "|---|---|", *(f"| {name} | {said} |" for name, said in levels().items())]
     )
+
+
+def _suite(source: str) -> str:
+    """The requirements of the shared suite as a table, and who demands them."""
+    found = re.findall(r'^    \("([^"]+)", "([^"]*)", \w+\),$', source, re.MULTILINE)
+    rows = [f"| {name} | {rfc or 'weir'} |" for name, rfc in found]
+    return "\n".join(["| requirement | source |", "|---|---|", *rows])
 
 
 def _report() -> str:

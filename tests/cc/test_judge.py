@@ -186,7 +186,7 @@ def test_a_control_that_ignores_congestion_is_rejected_for_each_of_its_harms(jud
 
 def test_another_that_does_the_same_harm_excuses_none() -> None:
     """BBR takes as much from the other flow; that is no yardstick, unless the other is BBR, too."""
-    measure = Measure("m", "x", "Mb/s", limit=0.25, bound=0.05, harm=True, peer="cubic", relative=True, praised=False)
+    measure = Measure("m", "x", "Mb/s", limit=0.25, bound=0.05, peer="cubic", relative=True, praised=False)
     others: dict[str, float | None] = {"bbr": 2, "cubic": 20, "reno": 24}
     word = {value: graded(measure, value, others).level for value in (30, 19.5, 8, 4, 0.9)}
     assert word == {30: "ordinary", 19.5: "ordinary", 8: "weak", 4: "serious", 0.9: "serious"}
@@ -195,6 +195,53 @@ def test_another_that_does_the_same_harm_excuses_none() -> None:
     beside_bbr = replace(measure, peer="bbr")
     assert graded(beside_bbr, 2, others).level == "ordinary"
     assert graded(beside_bbr, 0.4, others).level == "serious"
+
+
+def test_bbr_excuses_no_unfairness_and_hides_no_strength() -> None:
+    """Four flows of a control with a flow near zero were ordinary, since those of BBR are as unequal; so was a delay
+    of half Reno's, since that of BBR is shorter.
+    """
+    jain = next(m for case in CASES for m in case.measures if case.name == "fairness" and m.name == "Jain's index")
+    found = graded(jain, 0.745, {"bbr": 0.765, "cubic": 0.975, "reno": 0.982})
+    assert (found.level, found.nearest) == ("weak", "cubic")
+    assert graded(jain, 0.96, {"bbr": 0.765, "cubic": 0.975, "reno": 0.982}).level == "ordinary"
+    delay = next(m for case in CASES for m in case.measures if case.name == "deep" and m.unit == "ms")
+    found = graded(delay, 146, {"bbr": 57, "cubic": 276, "reno": 222})
+    assert (found.level, found.nearest) == ("strong", "reno")
+    assert graded(delay, 240, {"bbr": 57, "cubic": 276, "reno": 222}).level == "ordinary"
+    assert graded(delay, 320, {"bbr": 900, "cubic": 276, "reno": 222}).level == "weak"
+
+
+def test_flows_of_its_own_kind_are_repeated_until_chance_leaves_the_figure() -> None:
+    """CUBIC's own newcomers vary so much that eight repeats hid a Jain's index of 0.86 beside 0.97."""
+    often = {case.name: case.changes({})["repeat"] for case in CASES}
+    assert often["fairness"] == often["convergence"] == 3 * often["alone"]
+
+
+def test_the_page_has_the_intervals_and_says_which_mark_is_whose(judged: dict[str, Judgement], tmp_path: Path) -> None:
+    found = judged["bully"]
+    text = judging.build(found, tmp_path / "report.html").read_text(encoding="utf-8")
+    _, point = found.points("ordinary", "weak", "serious")[0]
+    assert judging.intervals(point) in html.unescape(text)
+    legend = re.search(r'<p class="legend">(.*?)</p>', text, re.S)
+    assert legend is not None
+    marks = re.findall(r"<span><svg[^>]*>(.*?)</svg>(\w+)</span>", legend[1])
+    assert [name for _, name in marks] == ["bully", "bbr", "cubic", "reno"]
+    assert len({re.sub(r"[^a-z]", "", mark) for mark, _ in marks}) == 4, "each has a look of its own, without colour"
+    dots = re.search(r'<svg class="dots" .*?</svg>', text, re.S)
+    assert dots is not None
+    assert dots[0].index("yours") < dots[0].index("other"), "outlines lie over the dot"
+
+
+def test_an_interval_has_the_sign_of_the_values() -> None:
+    more = graded(Measure("m", "x", "1"), 0.7, {"cubic": 0.98})
+    assert (
+        judging.intervals(more) == "Difference, 99.9 % intervals: from cubic \N{MINUS SIGN}0.28 to \N{MINUS SIGN}0.28."
+    )
+    less = graded(Measure("m", "x", "ms", "less"), 30, {"reno": 20})
+    assert judging.intervals(less) == "Difference, 99.9 % intervals: from reno 10 to 10 ms."
+    half = graded(Measure("m", "x", "%", "half"), 20, {"reno": 60})
+    assert judging.intervals(half).endswith("distance from 50 %, 99.9 % intervals: from reno 20 to 20 points.")
 
 
 def test_the_same_losses_have_the_same_limit_in_every_scenario() -> None:
@@ -292,6 +339,17 @@ def test_what_a_machine_lacks_is_on_the_page(judged: dict[str, Judgement], tmp_p
     lacking = replace(judged["mine"], checks=(Check("BPF", "not run", "there is no 'clang' here; install clang"),))
     text = judging.build(lacking, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "BPF: not run here: there is no" in text
+
+
+def test_the_page_lists_the_requirements_of_the_shared_suite(judged: dict[str, Judgement], tmp_path: Path) -> None:
+    suite = next(check for check in judged["mine"].checks if check.name == "Shared suite")
+    assert len(suite.listed) >= 10
+    assert f"{len(suite.listed)} of {len(suite.listed)} requirements" in suite.said
+    text = html.unescape(judging.build(judged["mine"], tmp_path / "report.html").read_text(encoding="utf-8"))
+    folded = re.search(r"<details>(.*?)</details>", text, re.S)
+    assert folded is not None
+    assert re.findall("<li>(.*?)</li>", folded[1]) == list(suite.listed)
+    assert "a loss takes a share of the window, which grows again (RFC 5681, section 3.1)" in suite.listed
 
 
 def test_a_control_that_fails_its_checks_is_rejected(judged: dict[str, Judgement]) -> None:

@@ -85,7 +85,7 @@ def _document(found: Judgement, page: Path) -> dict[str, object]:
         "because": why,
         "page": str(page),
         "wall_s": found.wall_s,
-        "checks": [{"name": c.name, "outcome": c.outcome, "said": c.said} for c in found.checks],
+        "checks": [{"name": c.name, "outcome": c.outcome, "said": c.said, "listed": c.listed} for c in found.checks],
         "figures": [
             {
                 "scenario": case.case.name,

@@ -10,7 +10,7 @@ from weir.study.judge._builds import Check
 from weir.study.judge._cases import CASES, REPEATS, Case, Measure, references, standards
 from weir.study.judge._judge import Judged, Judgement, judge
 from weir.study.judge._points import Difference, Level, Point
-from weir.study.judge._words import REJECT, chance, levels, recommendation, rule, sentence
+from weir.study.judge._words import REJECT, chance, intervals, levels, recommendation, rule, sentence
 from weir.study.judge.page import build
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Point",
     "build",
     "chance",
+    "intervals",
     "judge",
     "levels",
     "recommendation",

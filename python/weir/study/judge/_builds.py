@@ -28,6 +28,8 @@ class Check:
     outcome: Outcome
     said: str
     """What was found, or why it was not run."""
+    listed: tuple[str, ...] = ()
+    """What it asked for, one by one."""
 
 
 def checks(source: Path) -> Iterator[Check]:
@@ -120,12 +122,15 @@ def _suite(source: Path) -> Check:
     except users.ControlError as error:
         return Check(name, "failed", f"{error}. The suite calls it with its options at their defaults, without HyStart")
     broken = [one for one in found if one.instead is not None]
+    asked = tuple(one.title for one in found)
     if broken:
         said = "\n".join(f"{one.title}: {one.instead}" for one in broken)
         outcome: Outcome = "failed" if 2 * len(broken) >= len(found) else "doubtful"
-        return Check(name, outcome, f"{len(found) - len(broken)} of {len(found)} requirements are met; not:\n{said}")
+        return Check(
+            name, outcome, f"{len(found) - len(broken)} of {len(found)} requirements are met; not:\n{said}", asked
+        )
     few = "; the rest is about windows that losses set, and its cong_control sets the window" if len(found) == 1 else ""
-    return Check(name, "passed", f"{len(found)} of {len(found)} requirements on every control are met{few}")
+    return Check(name, "passed", f"{len(found)} of {len(found)} requirements on every control are met{few}", asked)
 
 
 def _bpf(source: Path) -> Check:

@@ -15,6 +15,7 @@ __all__ = [
     "FOLDER",
     "LEFT",
     "LOST",
+    "MORE",
     "PREFIX",
     "PUSHED",
     "REPEATS",
@@ -29,7 +30,9 @@ PREFIX = "with-"
 """Begins the names of scenarios in which a control shares a path with a reference."""
 
 REPEATS = 8
-"""Of each scenario, with other draws: start times, clocks, losses, pages. Repeat k has the same for every control."""
+"""Of a scenario, with other draws: start times, clocks, losses, pages. Repeat k has the same for every control."""
+MORE = 3
+"""As many times more repeats has a scenario in which equal flows often find equal shares, but not always."""
 
 _ENTRANT = "workload.entrant.transport.cc"
 _STANDARD = "standard"
@@ -63,12 +66,8 @@ class Measure:
     """What a value beyond the limit means, as a clause."""
     grave: str = ""
     """What one beyond the bound means, if it is something else."""
-    harm: bool = False
-    """Whether it is about others: then only the standard controls are the yardstick, because another's harm excuses
-    nothing.
-    """
     peer: str = ""
-    """A reference that is a yardstick of harm, too: the other flow's own kind."""
+    """A reference that is a yardstick beside the standard controls: the other flow's own kind."""
     relative: bool = False
     """Whether limit and bound are shares of the worst value of the yardstick."""
     praised: bool = True
@@ -90,6 +89,8 @@ class Case:
     """The path in the scenario that gets the controls. If it ends with ``transport``, those that want ECN get it."""
     picture: Literal["flows", "together", "queue", ""] = ""
     """The series that its picture shows: goodput of each flow, or of all together, or the queue."""
+    times: int = 1
+    """It is repeated this many times ``REPEATS``."""
     against: str = ""
     """The reference beside which the control runs."""
 
@@ -110,7 +111,7 @@ class Case:
         given: dict[str, object] = dict(controls)
         if self.label != "cc":
             given = {name: {"cc": control, "ecn": name in marked} for name, control in controls.items()}
-        return {f"sweep.{self.factor}": given, "repeat": REPEATS}
+        return {f"sweep.{self.factor}": given, "repeat": self.times * REPEATS}
 
 
 def references() -> tuple[str, ...]:
@@ -136,7 +137,7 @@ def _queue(phase: str = "steady", **where: str) -> Measure:
 
 def _lost(phase: str = "steady") -> Measure:
     return Measure(
-        "Packets lost", f"link.loss@{phase}", "%", "less", limit=LOST[0], bound=LOST[1], harm=True, alike=0.15,
+        "Packets lost", f"link.loss@{phase}", "%", "less", limit=LOST[0], bound=LOST[1], alike=0.15,
         slack=0.02, fault="more packets are lost than a network bears (RFC 9743, section 5.1.3)",
     )  # fmt: skip
 
@@ -149,14 +150,14 @@ def _pair(other: str, *, fatal: bool) -> tuple[Measure, ...]:
         Measure(
             "Left to the other flow", "goodput.mean(other)@steady", "Mb/s", limit=LEFT[0],
             bound=LEFT[1] if fatal else None, fault="it harms the other flow (RFC 9743, section 5.2)",
-            grave="it starves the other flow (RFC 9743, section 5.2)", harm=True, peer=other, relative=True,
+            grave="it starves the other flow (RFC 9743, section 5.2)", peer=other, relative=True,
             praised=False, alike=0.1,
         ),
     )  # fmt: skip
 
 
 def _beside(name: str) -> Case:
-    return Case(f"{PREFIX}{name}", (*_pair(name, fatal=name in standards()), _queue()), _ENTRANT, "flows", name)
+    return Case(f"{PREFIX}{name}", (*_pair(name, fatal=name in standards()), _queue()), _ENTRANT, "flows", against=name)
 
 
 def _at_loss(share: str, **more: object) -> Measure:
@@ -175,7 +176,7 @@ def _managed(queue: str) -> tuple[Measure, ...]:
 
 
 def _delay(flows: str, metric: str, name: str, unit: Literal["ms", "s"]) -> Measure:
-    return Measure(name, f"{metric}({flows})@steady", unit, "less", harm=True, alike=0.1)
+    return Measure(name, f"{metric}({flows})@steady", unit, "less", alike=0.1)
 
 
 def _cases(found: Callable[[], list[str]]) -> tuple[Case, ...]:
@@ -205,6 +206,7 @@ def _cases(found: Callable[[], list[str]]) -> tuple[Case, ...]:
             "fairness",
             (Measure("Jain's index", "jain@steady", "1", limit=0.6, fault="its flows starve each other"), _used()),
             picture="flows",
+            times=MORE,
         ),
         Case(
             "convergence",
@@ -213,6 +215,7 @@ def _cases(found: Callable[[], list[str]]) -> tuple[Case, ...]:
                 Measure("Jain's index, 30 to 60 s after it", "jain@late", "1", limit=0.7, fault="the newcomer starves"),
             ),
             picture="flows",
+            times=MORE,
         ),
         Case(
             "rtts",
@@ -232,7 +235,7 @@ def _cases(found: Callable[[], list[str]]) -> tuple[Case, ...]:
             (
                 Measure(
                     "Rate that it keeps sending", "throughput.aggregate.mean@lossy", "Mb/s", "less", limit=PUSHED[0],
-                    bound=PUSHED[1], harm=True, alike=0.3, slack=0.5,
+                    bound=PUSHED[1], alike=0.3, slack=0.5,
                     fault="it keeps sending into a collapsed path (RFC 9743, section 5.1.1)",
                 ),
             ),
@@ -267,7 +270,7 @@ def _cases(found: Callable[[], list[str]]) -> tuple[Case, ...]:
             (
                 _delay("call", "delay.p95", "95th percentile of the call's one-way delay", "ms"),
                 Measure(
-                    "Mean jitter of it", "delay.jitter.mean(call)@steady", "ms", "less", harm=True, alike=0.15,
+                    "Mean jitter of it", "delay.jitter.mean(call)@steady", "ms", "less", alike=0.15,
                     slack=0.3,
                 ),
             ),

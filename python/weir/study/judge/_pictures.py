@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import altair as alt
 import polars as pl
@@ -15,7 +16,7 @@ from weir.study.judge._judge import Judged, Judgement
 from weir.study.judge._points import Point
 from weir.study.judge._words import shown, text_of
 
-__all__ = ["dots", "series"]
+__all__ = ["dots", "legend", "series"]
 
 _WIDTH = 300
 _HEIGHT = {"one": 150, "several": 62}
@@ -91,11 +92,19 @@ def _config() -> dict[str, object]:
     return config
 
 
-# Figures as dots on a line ----------------------------------------------------------------------------------------
+# Figures as marks on a line ---------------------------------------------------------------------------------------
+
+_OUTLINES = (
+    '<circle cx="{x:.1f}" cy="12" r="6.5" class="other">{title}</circle>',
+    '<rect x="{left:.1f}" y="6.5" width="11" height="11" class="other">{title}</rect>',
+    '<path d="M{x:.1f} 3.5l7.5 13.5h-15z" class="other">{title}</path>',
+    '<path d="M{x:.1f} 4l8 8l-8 8l-8 -8z" class="other">{title}</path>',
+)
+"""One for each reference, in their order: a shape is told apart in print, and where several lie on each other."""
 
 
 def dots(point: Point, name: str) -> str:
-    """One figure of all controls on one axis: a filled dot for the control, rings for its references."""
+    """One figure of all controls on one axis: a dot for the control, and over it an outline for each reference."""
     values: Mapping[str, float | None] = {name: point.yours, **point.others}
     known = {key: value for key, value in values.items() if value is not None and math.isfinite(value)}
     if len(known) < 2:
@@ -106,12 +115,28 @@ def dots(point: Point, name: str) -> str:
     else:
         low = min(low, 0.0)
     span = (high - low) or 1.0
-    parts = ['<line x1="6" y1="12" x2="194" y2="12" class="rail"/>']
-    for key, value in reversed(known.items()):
-        x = 6 + 188 * (value - low) / span
+    parts = ['<line x1="9" y1="12" x2="191" y2="12" class="rail"/>']
+    for key, value in known.items():
         title = f"<title>{shown(key)}: {text_of(point.measure, value)}</title>"
-        look = f"yours {point.level}" if key == name else "other"
-        parts.append(f'<circle cx="{x:.1f}" cy="12" r="{5 if key == name else 4}" class="{look}">{title}</circle>')
+        parts.append(_mark(key, name, point, 9 + 182 * (value - low) / span, title))
     label = "; ".join(f"{shown(key)} {text_of(point.measure, value)}" for key, value in known.items())
     look = 'class="dots" viewBox="0 0 200 24" width="200" height="24" role="img"'
     return f'<svg {look} aria-label="{label}">{"".join(parts)}</svg>'
+
+
+def _mark(key: str, name: str, point: Point, x: float, title: str = "") -> str:
+    if key == name:
+        return f'<circle cx="{x:.1f}" cy="12" r="4" class="yours {point.level}">{title}</circle>'
+    outline = _OUTLINES[list(point.each).index(key) % len(_OUTLINES)]
+    return outline.format(x=x, left=x - 5.5, title=title)
+
+
+def legend(judgement: Judgement) -> str:
+    """Which mark is which control's."""
+    point = judgement.cases[0].points[0]
+    look = 'class="dots key" viewBox="0 0 20 24" width="20" height="24" aria-hidden="true"'
+    plain = replace(point, level="ordinary")
+    keys = (judgement.name, *point.each)
+    return " ".join(
+        f"<span><svg {look}>{_mark(key, judgement.name, plain, 10)}</svg>{shown(key)}</span>" for key in keys
+    )

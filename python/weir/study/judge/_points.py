@@ -2,12 +2,15 @@
 
 A difference that chance explains is none. Repeat k has the same seed for every control, so that two controls differ by
 their paired differences. Their interval is Student's; it has to lie beyond the values that count as alike as a whole.
+
+The yardstick of every figure is the controls that a standard defines: the delay of BBR, which none does, takes no merit
+from a control that keeps shorter queues than Reno and CUBIC, and its unfairness excuses none.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -73,6 +76,8 @@ class Point:
     """Of a measure with relative limits, that of which they are shares."""
     differences: Mapping[str, Difference] = field(default_factory=dict)
     """From each reference that has a value in a repeat in which the control has one."""
+    beside: frozenset[str] = frozenset()
+    """The references that decide whether it is strong or weak."""
 
     @property
     def yours(self) -> float | None:
@@ -93,9 +98,13 @@ class Point:
 
     @property
     def nearest(self) -> str | None:
-        """The reference with the most similar value, among those that it is better than, or worse than."""
+        """The reference with the most similar value, among those that make it strong or weak."""
         wanted = {"strong": lambda found: found.better, "weak": lambda found: found.worse}.get(self.level)
-        told = {} if wanted is None else {name: found for name, found in self.differences.items() if wanted(found)}
+        told = (
+            {}
+            if wanted is None
+            else {name: found for name, found in self.differences.items() if name in self.beside and wanted(found)}
+        )
         return min(told, key=lambda name: abs(told[name].low + told[name].high), default=None)
 
 
@@ -140,16 +149,14 @@ def graded(point: Point) -> Point:
     others = {name: value for name, value in point.others.items() if value is not None}
     standard = {name: value for name, value in others.items() if name in standards()} or others
     peer = {name: value for name, value in others.items() if name == measure.peer}
-    yardstick = standard | peer if measure.harm else others
+    yardstick = standard | peer
     point = _limited(point, max(yardstick.values(), key=cost, default=None))
+    point = replace(point, beside=frozenset(yardstick))
     if yours is None:
         return point
     near = measure.slack + measure.alike * abs(yours if measure.better != "half" else 0.0)
     found = {name: _difference(point, name, near) for name in others}
     point = replace(point, differences={name: one for name, one in found.items() if one is not None})
-
-    def worse(than: Iterable[str]) -> bool:
-        return all(name in point.differences and point.differences[name].worse for name in than)
 
     rejects = point.bound is not None and cost(yours) > cost(point.bound)
     # Limits are far from what standard controls do, so the means decide: a wild one must not be excused by its spread.
@@ -158,9 +165,10 @@ def graded(point: Point) -> Point:
         return replace(point, level="serious", rejects=rejects)
     if not others:
         return point
-    if worse(yardstick):
+    told = [point.differences.get(name) for name in yardstick]
+    if all(one is not None and one.worse for one in told):
         return replace(point, level="weak")
-    better = measure.praised and all(one is not None and one.better for one in found.values())
+    better = measure.praised and all(one is not None and one.better for one in told)
     return replace(point, level="strong" if better else "ordinary")
 
 

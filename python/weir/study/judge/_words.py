@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 
-from weir.study.judge._cases import CASES, LEFT, LOST, PUSHED, REPEATS, Measure, references, standards
+from weir.study.judge._cases import CASES, LEFT, LOST, MORE, PUSHED, REPEATS, Measure, references, standards
 from weir.study.judge._judge import Judged, Judgement
 from weir.study.judge._points import LEVEL, Point
 
@@ -13,6 +14,7 @@ __all__ = [
     "at",
     "chance",
     "difference",
+    "intervals",
     "levels",
     "limit",
     "recommendation",
@@ -69,6 +71,23 @@ def difference(measure: Measure, value: float) -> str:
     return text_of(measure, value).replace(" %", " points")
 
 
+def intervals(point: Point) -> str:
+    """The interval of the difference from each reference; empty where there is none."""
+    sign = -1 if point.measure.better == "more" else 1
+    parts = []
+    for name, found in point.differences.items():
+        if math.isfinite(found.low) and math.isfinite(found.high):
+            low, high = sorted((sign * found.low, sign * found.high))
+            parts.append(f"from {name} {_signed(point.measure, low).split()[0]} to {_signed(point.measure, high)}")
+    what = "Difference in the distance from 50 %" if point.measure.better == "half" else "Difference"
+    return f"{what}, {100 * LEVEL:g} % intervals: {'; '.join(parts)}." if parts else ""
+
+
+def _signed(measure: Measure, value: float) -> str:
+    text = difference(measure, abs(value))
+    return f"\N{MINUS SIGN}{text}" if value < 0 and text.split()[0].strip("0.") else text
+
+
 def _yardstick(measure: Measure) -> str:
     """What the yardstick of a measure with relative limits is."""
     names = sorted(standards() | ({measure.peer} if measure.peer else set()))
@@ -104,25 +123,26 @@ def _capital(text: str) -> str:
 def chance() -> str:
     """Which difference counts."""
     figures = sum(len(case.measures) for case in CASES)
+    often = _listed([case.name for case in CASES if case.times == MORE])
     return (
-        f"Every scenario runs {REPEATS} times, each time with other start times, clocks, losses and pages, which are "
-        "the same for all controls. A value is the mean. One control is better or worse than another if the "
-        f"{100 * LEVEL:g} % interval of their paired differences (Student's t) lies beyond a margin: "
-        f"3 % of the value, or more where a figure varies more. By chance alone, about one judgement in twenty has a "
-        f"wrong word among its {figures} figures."
+        f"A scenario runs {REPEATS} times, {often} {MORE * REPEATS} times, each time with other start times, clocks, "
+        "losses and pages, which are the same for all controls. A value is the mean. One control is better or worse "
+        f"than another if the {100 * LEVEL:g} % interval of their paired differences (Student's t) lies beyond a "
+        "margin: 3 % of the value, or more where a figure varies more. By chance alone, about one judgement in twenty "
+        f"has a wrong word among its {figures} figures."
     )
 
 
 def levels() -> dict[str, str]:
     """What the words beside a figure mean."""
-    names = _listed(sorted(standards()))
+    names, rest = _listed(sorted(standards())), _listed(sorted(set(references()) - standards()))
     return {
-        "strong": "better than that of every other control",
-        "ordinary": "neither better nor worse than those of all others",
-        "weak": (
-            "worse than that of every other control. Where it is about harm to others, such as losses, what is left to "
-            f"another flow, a call or web pages, worse than those of {names}, whatever the rest do"
+        "strong": f"better than those of {names}",
+        "ordinary": (
+            f"neither better nor worse than both. Those of {rest} are on the page, too; no standard defines it: its "
+            "merits hide no other's, and its faults excuse none"
         ),
+        "weak": f"worse than those of {names}; what is left to {rest} must be less than {rest} leaves to it, too",
         "serious": (
             f"on average beyond its limit, and worse than those of {names}. The limits are weir's; RFC 9743 has no "
             "numbers"

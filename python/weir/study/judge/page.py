@@ -14,8 +14,8 @@ from weir.report.bundle import frame_of, write_page
 from weir.study import today
 from weir.study.judge._cases import REPEATS
 from weir.study.judge._judge import Judgement
-from weir.study.judge._pictures import dots, series
-from weir.study.judge._words import at, chance, levels, limit, recommendation, rule, sentence, text_of
+from weir.study.judge._pictures import dots, legend, series
+from weir.study.judge._words import at, chance, intervals, levels, limit, recommendation, rule, sentence, text_of
 
 __all__ = ["UNJUDGED", "build"]
 
@@ -79,7 +79,9 @@ def _render(judgement: Judgement) -> str:
         rule=rule(),
         text=text_of,
         limit=limit,
+        intervals=intervals,
         dots=lambda point: Markup(dots(point, judgement.name)),
+        legend=Markup(legend(judgement)),
         picture=lambda case: Markup(series(judgement, case)),
         at=at,
         facts=_facts(judgement),
