@@ -65,8 +65,8 @@ responses`. The page is made of [the stored figures](response-functions/data.jso
   {least:g} to {most:g} million packets, which leaves an error of about 1 %.
 - **[Goodput by loss rate](#goodput-by-loss-rate)** is measured where a window says nothing: BBR does not answer each
   loss. One flow has 100 Mb/s, {rtt:g} ms and a queue of one bandwidth-delay product, and packets are lost at random.
-- **Draws**: each figure is one run with seed 1. Where the window is measured, losses are evenly spaced, so that little is
-  drawn. A share is one draw of the receivers' delays; another seed gives another share.
+- **Draws**: each figure is one run with seed 1. Where the window is measured, losses are evenly spaced, so that little
+  is drawn. A share is one draw of the receivers' delays; another seed gives another share.
 - **Pictures**: points are measured, the solid line is expected, the dashed one is Reno's sqrt(1.5 / p). Blue is the
   first flow, with the shorter round-trip time; orange is the second. In pictures by marks, the dashed line is 2 / p.
 
