@@ -15,8 +15,9 @@ import pytest
 from reading import Page, page_of, read_page
 from synthetic import Cell, Dumbbell, sweep, write_run
 
+import weir
 from shared import seal_run
-from weir.report import build
+from weir.report import build, provenance
 from weir.report.bundle import inline_code
 from weir.report.tables import SUMMARY
 from weir.report.view import RunView
@@ -378,3 +379,19 @@ def test_a_scenario_that_is_not_yaml_any_more_is_shown_as_it_is(tmp_path: Path) 
 def test_backquotes_are_code() -> None:
     assert inline_code("run `a <b>` & `c`") == "run <code>a &lt;b&gt;</code> &amp; <code>c</code>"
     assert inline_code("it`s <b>") == "it`s &lt;b&gt;"
+
+
+@pytest.mark.parametrize(("switch", "told"), [("{memory: 50kB}", True), ("fair", False)])
+def test_the_facts_tell_of_phases_that_decide(tmp_path: Path, switch: str, told: bool) -> None:
+    scenario = tmp_path / "a.yaml"
+    scenario.write_text(
+        f"title: t\ntopology: {{star: {{hosts: 3, access: {{rate: 1Gbps}}, switch: {switch}}}}}\nworkload:\n"
+        "  - {name: one, kind: cbr, between: [h0, h2], wire_rate: 200Mbps, until: 9ms}\n"
+        "  - {name: two, kind: cbr, between: [h1, h2], wire_rate: 1Gbps, start: 3us, until: 9ms}\n"
+        "measure: {goodput: 1ms, tcp: 0, links: 1ms}\n"
+    )
+    run = RunView(weir.execute(scenario, tmp_path / "run"))
+    facts = dict(provenance.facts(run))
+    assert ("Phases" in facts) == told
+    assert not told or facts["Phases"].startswith("`one` and `two` send up to 1200 Mb/s at constant rates to the")
+    assert not any("phases decide" in text for text in provenance.warnings(run)), "no warning: the run is as asked"

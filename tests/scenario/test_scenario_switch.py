@@ -237,3 +237,68 @@ def test_a_switch_may_be_what_makes_repeats_differ(tmp_path: Path) -> None:
     assert told("{memory: 90kB, arbiter: islip}")
     for switch in ("bursty", "{memory: 90kB, arbiter: pim}", "{memory: 90kB, jitter: 1us}"):
         assert not told(switch)
+
+
+_TWO = """[{name: one, kind: cbr, between: [h0, h2], wire_rate: 200Mbps, until: 200ms},
+    {name: two, kind: cbr, between: [h1, h2], wire_rate: 1Gbps, start: 3us, until: 200ms}]"""
+
+
+@pytest.mark.parametrize(
+    ("switch", "way"),
+    [
+        ("{memory: 200kB}", "`resume` from 24608B on, or `jitter` from 24.6us on, lets the rates decide"),
+        ("{memory: {shared: {size: 200kB, alpha: 1}}}", "`resume`"),
+        ("{memory: {partitioned: {size: 200kB}}}", "`resume`"),
+        ("{memory: 200kB, jitter: 1us}", "`resume`"),
+        ("{memory: 200kB, resume: 12kB}", "`resume`"),
+        (
+            "{memory: 200kB, arbiter: round_robin}",
+            "`alpha`, or memory of each queue's own, lets the arbiter decide, `jitter` from 24.6us on the rates",
+        ),
+        ("{memory: 200kB, arbiter: round_robin, resume: 98kB}", "`alpha`"),
+        ("{memory: {shared: {size: 200kB, alpha: 128}}, arbiter: round_robin}", "`alpha`"),
+        ("{memory: 200kB, arbiter: islip}", "`alpha`"),
+        ("{memory: 200kB, resume: 25kB}", None),
+        ("{memory: 200kB, jitter: 25us}", None),
+        ("{memory: 200kB, pause: {high: 64KiB, low: 32KiB}}", None),
+        ("{memory: {shared: {size: 200kB, alpha: 64}}, arbiter: round_robin}", None),
+        ("{memory: {partitioned: {size: 200kB}}, arbiter: round_robin}", None),
+        ("{memory: {mixed: {reserved: 20kB, shared: 200kB}}, arbiter: round_robin}", None),
+        ("fair", None),
+    ],
+)
+def test_phases_that_decide_are_told_with_what_lets_something_else_decide(switch: str, way: str | None) -> None:
+    found = phases(star(switch, flows=_TWO))
+    if way is None:
+        assert not found
+        return
+    (told,) = found
+    assert told.startswith("`one` and `two` send up to 1200 Mb/s at constant rates to the 1000 Mb/s of `hub->h2`")
+    assert way in told
+
+
+def phases(text: str) -> list[str]:
+    """The notes about phases."""
+    return [one.message for one in parse(text).problems if "phases decide" in one.message and one.severity == "info"]
+
+
+@pytest.mark.parametrize(
+    ("change", "to"),
+    [
+        ("wire_rate: 1Gbps", "wire_rate: 700Mbps"),
+        ("[h1, h2]", "[h0, h2]"),
+        ("[h1, h2]", "[h1, h0]"),
+        ("start: 3us, until: 200ms", "start: 200ms, until: 400ms"),
+        ("start: 3us, until: 200ms", "start: 3us, until: 4ms"),
+        (
+            "name: two, kind: cbr",
+            "name: two, periods: [1ms, 1ms], kind: cbr",
+        ),
+    ],
+    ids=["room for both", "one input", "two outputs", "one after the other", "too short to fill", "not constant"],
+)
+def test_no_phases_decide_where_no_two_constant_rates_fill_a_memory(change: str, to: str) -> None:
+    text = star("{memory: 200kB}", flows=_TWO)
+    assert phases(text)
+    assert change in text
+    assert not phases(text.replace(change, to))

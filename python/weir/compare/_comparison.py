@@ -27,6 +27,7 @@ from weir.compare._metrics import (
     measure_run,
     metric_of,
 )
+from weir.compare._phases import phases_apart
 from weir.compare._plans import PlanDifference, differing
 from weir.compare._statistics import Difference, difference
 from weir.compare._traces import TRACES, Key, Trace, mean_apart, traces_of
@@ -106,7 +107,11 @@ class Comparison:
         """Differences between the runs as a whole, cells that do not align, and values that could not be computed."""
         problems = dict.fromkeys(text for _, found in self._measured.values() for text in found)
         plans = [f"{a} → {b}: {d}" for (a, b), some in self.plan_differences.items() for d in some[:_MAX_PLANS]]
-        return (*self.alignment.notes, *controls_apart(self.groups), *self._notes, *plans, *problems)
+        return (*self.alignment.notes, *controls_apart(self.groups), *self._phases, *self._notes, *plans, *problems)
+
+    @cached_property
+    def _phases(self) -> tuple[str, ...]:
+        return tuple(phases_apart(self.runs, self.groups))
 
     @cached_property
     def warnings(self) -> tuple[tuple[str, str], ...]:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weir import methods
+from weir.plan import first_phase_remark
 from weir.report._text import quantity
 from weir.report.view import CellView, RunView
 from weir.scenario import texts_in
 
-__all__ = ["about", "facts", "plans", "provenance", "warnings"]
+__all__ = ["about", "clock_of", "facts", "plans", "provenance", "warnings"]
 
 _HIDDEN = frozenset({"cells", "warnings", "text", "expect", "title"})
 _FIRST = ("method", "seed", "scenario", "versions", "commit", "kernel", "cpu", "start", "end")
@@ -31,6 +32,7 @@ def facts(run: RunView) -> list[tuple[str, str]]:
             ("Flows", _flows(first)),
             (_time_title(method), f"{first.plan.end_ns / 1e9:g} s"),
         ]
+    found.append(("Phases", _phases(run, method)))
     end = run.run.manifest.get("end")
     if isinstance(end, str):
         found.append(("Finished", end.replace("T", " ").removesuffix("Z")[:16] + (" UTC" if end.endswith("Z") else "")))
@@ -41,6 +43,23 @@ def _time_title(name: str) -> str:
     """Label of the length of a plan; the run's method may be unknown here."""
     method = methods.registered(name)
     return methods.Method.time_title if method is None else method.time_title
+
+
+def clock_of(name: str) -> str | None:
+    """The clock of a method, ``virtual`` or ``real``; ``None`` if it is unknown here."""
+    method = methods.registered(name)
+    return None if method is None else method.clock
+
+
+def _phases(run: RunView, name: str) -> str:
+    """A remark on ports of switches at which the phases of exact clocks decided; empty if there are none."""
+    if clock_of(name) != "virtual":
+        return ""
+    cells = run.combinations
+    found = [remark for cell in cells if (remark := first_phase_remark(cell.plan.raw)) is not None]
+    if not found:
+        return ""
+    return found[0] + (f" (in {len(found)} of {len(cells)} cells)" if len(cells) > 1 else "")
 
 
 def _sweep(run: RunView) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from weir.language.problem import Invalid, Log, choose, gather
 from weir.language.units import show_duration
+from weir.plan import phase_ports, phase_remark, typed
 
 from ._changes import changes_plan
 from ._class_members import assign_members
@@ -90,7 +91,16 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
     _check_size(body, plan, log)
     if log.failed:
         raise Invalid
+    if net.switches:
+        _remark_on_phases(net, plan, log)
     return plan
+
+
+def _remark_on_phases(net: Network, plan: dict[str, Any], log: Log) -> None:
+    """Tells of the ports of switches whose shares real clocks would not give."""
+    made = typed(plan)
+    for port in phase_ports(made):
+        log.info(net.switches[made.links[port.link].from_].mark, phase_remark(made, port))
 
 
 def _nodes(body: Body, net: Network, log: Log) -> list[dict[str, Any]]:

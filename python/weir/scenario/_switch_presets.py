@@ -2,7 +2,7 @@
 
 The paper measures how they share an output port (tables 2 to 7). It gives the memory of two: the manufacturer's 512 KB
 for the D-Link; for the Foundry, the smoothed round-trip time rises by 28 ms (section 5.2.2), 3.5 MB at 1 Gb/s. The
-others have 1 MB here, an assumption.
+others have 1 MB here, an assumption. docs/scenario-language.md says where each figure comes from.
 
 Three switches starve a flow, and share 800 + 800 Mb/s as 792 and 197: exactly what a full FIFO memory does to two
 exact clocks, whose packets always find the same place free or taken. So these are FIFOs here, and a port with a clock
