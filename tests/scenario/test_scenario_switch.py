@@ -302,3 +302,19 @@ def test_no_phases_decide_where_no_two_constant_rates_fill_a_memory(change: str,
     assert phases(text)
     assert change in text
     assert not phases(text.replace(change, to))
+
+
+def test_jitter_before_the_switch_decides_instead_of_phases() -> None:
+    text = f"""title: t
+topology:
+  graph:
+    hosts: [h0, h1, h2]
+    switches: {{s: {{memory: 200kB}}}}
+    links:
+      - {{between: [h0, s], rate: 1Gbps, delay: 1ms}}
+      - {{between: [h1, s], rate: 1Gbps}}
+      - {{between: [s, h2], rate: 1Gbps}}
+workload: {_TWO}
+"""
+    assert phases(text)
+    assert not phases(text.replace("delay: 1ms", "delay: 1ms, jitter: {deviation: 50us}"))

@@ -15,8 +15,8 @@ from weir.plan._documents import PlanError, typed
 from weir.plan._facts import packet_bytes, wire_bytes
 from weir.plan._types import (
     CbrSource,
+    Delay,
     FifoArbiter,
-    FixedDelay,
     Flow,
     MixedMemory,
     PartitionedMemory,
@@ -95,10 +95,15 @@ def _inputs(plan: Plan, link: int) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for number, flow in enumerate(plan.flows):
         place = flow.path.index(link) if link in flow.path else 0
-        fixed = all(isinstance(plan.links[before].delay, FixedDelay) for before in flow.path[:place])
-        if place and fixed and _is_constant(flow):
+        same = all(_same_for_each_packet(plan.links[before].delay) for before in flow.path[:place])
+        if place and same and _is_constant(flow):
             found.setdefault(flow.path[place - 1], []).append(number)
     return found
+
+
+def _same_for_each_packet(delay: Delay) -> bool:
+    """Whether a delay line has a delay and nothing else."""
+    return delay.__struct_fields__ == ("delay_ns",)
 
 
 def _is_constant(flow: Flow) -> bool:
