@@ -158,3 +158,19 @@ def test_the_table_of_rates_has_narrow_columns(tmp_path: Path) -> None:
     assert heads[7:] == ["switch", "model"] * 5
     assert re.search(r"<td>493, 49\d</td>", table)
     assert "table.pairs :is(th, td) { white-space: nowrap; }" in page
+
+
+def test_an_interruption_after_the_fit_keeps_the_fitted_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("memory: {partitioned: {size: 60kB}}\n")
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("weir.study.switches._characterise.behaviour", interrupted)
+    result = CliRunner().invoke(command, ["characterise", "./mine.yaml", "-o", "out", "-q", "--no-tcp"])
+    assert result.exit_code != 0
+    kept = Path("out/switch.yaml").read_text()
+    assert "# The model was not compared with the switch: weir was interrupted." in kept
+    assert "memory: {partitioned: {size: 6" in kept
+    assert not Path("out/report.html").exists()

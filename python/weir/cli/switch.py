@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weir.language.units import Quantity
-    from weir.study.switches import BetweenRig, Characterised, ModelRig
+    from weir.study.switches import BetweenRig, Characterised, Fitted, ModelRig
 
 __all__ = ["command"]
 
@@ -28,6 +28,9 @@ _EPILOG = examples(
     ("weir switch characterise ./my-switch.yaml", "a switch that you describe, with the keys of `switch` in scenarios"),
     ("weir switch characterise --between eth1,eth2,eth3", "a real one between three interfaces of this host"),
 )
+
+
+_UNCOMPARED = "The model was not compared with the switch: weir was interrupted."
 
 
 class _Amount(click.ParamType[int]):
@@ -192,7 +195,7 @@ def characterise(
     MODEL is a preset, or a file with the keys of `switch` in scenarios. weir sends constant rates and bursts through
     it, looks at the packets that come out, and says which class the switch is in, its arbiter, its memory, and how long
     an input starves. The folder then has switch.yaml, which a scenario uses by `switch: {file: switch.yaml}`, and
-    report.html.
+    report.html. If you interrupt it after the fit, switch.yaml stays, and says that the model was not compared.
 
     With --between, the last interfaces receive, and all but the receiving one send. They need no addresses; whatever
     else uses them disturbs the measurement. A trial lasts as long as it takes, so that slow ports take minutes. TCP is
@@ -225,12 +228,18 @@ def characterise(
             error_console().print(said, style="dim", markup=False, highlight=False)
 
     with _model(str(model), seed) if between is None else _real(between, on, rate, overhead, again) as (name, rig):
-        found = switches.characterise(rig, name, seed=seed, extent=extent, with_tcp=with_tcp, tell=tell)
-    folder = out or Path("runs") / f"switch-{name}"
+        folder = out or Path("runs") / f"switch-{name}"
+        written = folder / "switch.yaml"
+        head = f"Fitted to measurements of {name} by `weir switch characterise --seed {seed}`."
+
+        def keep(fitted: Fitted) -> None:
+            folder.mkdir(parents=True, exist_ok=True)
+            text = switches.yaml_text(fitted, [head, *(f"note: {note}" for note in fitted.notes), _UNCOMPARED])
+            written.write_text(text, encoding="utf-8")
+
+        found = switches.characterise(rig, name, seed=seed, extent=extent, with_tcp=with_tcp, tell=tell, keep=keep)
     page = switches.build(found, folder / "report.html")
-    comments = [f"Fitted to measurements of {name} by `weir switch characterise --seed {seed}`."]
-    comments += [f"{word}: {text}" for word, text in switches.lines(found)]
-    written = folder / "switch.yaml"
+    comments = [head, *(f"{word}: {text}" for word, text in switches.lines(found))]
     written.write_text(switches.yaml_text(found.fitted, comments), encoding="utf-8")
     if as_json:
         emit_json(_document(found, written, page))

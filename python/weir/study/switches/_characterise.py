@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,6 +70,7 @@ def characterise(
     extent: Extent = _USUAL,
     with_tcp: bool = True,
     tell: Tell = lambda _: None,
+    keep: Callable[[Fitted], None] = lambda _: None,
 ) -> Characterised:
     """Characterises a switch and compares the fitted model with it.
 
@@ -80,6 +81,7 @@ def characterise(
         extent: What is measured beside the fit.
         with_tcp: Whether TCP flows pass both, too: of this kernel where the switch is real.
         tell: Gets the next step, with its number and an estimate of the time left.
+        keep: Gets the fitted switch before it is compared, which may be interrupted.
     """
 
     def planned(window: float | None) -> list[Phase]:
@@ -92,6 +94,7 @@ def characterise(
     begin, again = time.monotonic(), 0
     step = Steps(tell, planned(None))
     fitted = fit(rig, step)
+    keep(fitted)
     span = window_ns(fitted)
     by_chance = fitted.law.values.get("hold", {}).get("kind", "fixed") != "fixed"
     again = by_chance + (not rig.exact)
