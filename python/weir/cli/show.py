@@ -178,6 +178,7 @@ def _of_classes(run: Run, phases: str | None, keys: Sequence[str], level: float)
     """The metrics of classes, with a row for each class of a cell; none if the run has no classes."""
     from weir.metrics import MetricError, compute
     from weir.metrics.overview import OF_CLASSES, classes_of
+    from weir.run import RunError
 
     found: dict[str, list[Column]] = {name: [] for name in OF_CLASSES}
     for word, ids in classes_of(run).items():
@@ -187,7 +188,7 @@ def _of_classes(run: Run, phases: str | None, keys: Sequence[str], level: float)
                 rows = compute(
                     part, f"{name}[class: {word}]", by=list(run.factors), phase=phases, level=level
                 ).to_dicts()
-            except MetricError:
+            except (MetricError, RunError):
                 continue
             (column,) = metric_columns(rows, keys)
             cells = {(*key, word): text for key, text in column.cells.items()}
@@ -207,12 +208,13 @@ def _of_ports(run: Run, phases: str | None, keys: Sequence[str], level: float) -
     """The metrics of a switch's ports, with a row for each flow."""
     from weir.metrics import MetricError, compute
     from weir.metrics.overview import OF_PORTS
+    from weir.run import RunError
 
     found: list[Column] = []
     for name in OF_PORTS:
         try:
             rows = compute(run, name, by=[*run.factors, "flow"], phase=phases, level=level).to_dicts()
-        except MetricError:
+        except (MetricError, RunError):
             continue
         found += metric_columns(rows, keys)
     return found
