@@ -403,3 +403,17 @@ def test_rows_of_a_zip_are_shown_by_their_names(weir: Weir, here: Path) -> None:
     assert "{list" not in shown.partition("holds")[0]  # the verdicts name all factors of their cell
     rows_ = json.loads(weir("show", "runs/two-quick", "-m", "goodput.mean", "--json").out)["metrics"]
     assert {row["rtt"] for row in rows_} == {"5ms", "9ms"}
+
+
+def test_each_entry_under_test_has_a_goodput_of_its_own(here: Path, weir: Weir) -> None:
+    """One column had the mean over a backup and a download."""
+    text = dumbbell(workload="name: long, between: pairs, kind: bulk, until: 4s")
+    text = text.replace(
+        "kind: bulk, until: 4s}", "kind: bulk, until: 4s}\n  - {name: short, between: pairs, kind: bulk, until: 2s}"
+    )
+    (here / "entries.yaml").write_text(text)
+    assert weir("run", "entries.yaml", "--method", "sim", "--no-report", "-q").code == 0
+    ran = weir("show", "runs/entries", "--json")
+    assert ran.code == 0, ran.err
+    found = [row["metric"] for row in ran.json["metrics"]]
+    assert found == ["goodput.aggregate.mean", "goodput.mean(long)", "goodput.mean(short)", "jain"]

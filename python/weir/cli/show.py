@@ -35,7 +35,10 @@ _EPILOG = examples(
     ("weir show runs/A-large-flows -m 'goodput.mean{cc: reno} / goodput.mean{cc: cubic}'", "a ratio of two variants"),
     ("weir show runs/A-large-flows --json | jq .verdicts", "print JSON for a program"),
 )
-_DEFAULT = ("goodput.aggregate.mean", "goodput.mean", "jain")
+_EACH = "goodput.mean"
+_DEFAULT = ("goodput.aggregate.mean", _EACH, "jain")
+_MAX_ENTRIES = 4
+"""Entries of the workload with a column each."""
 _OF_PAGES = ("page.completion.mean", "page.completion.p95")
 _OF_SWITCHES = ("switch.loss", "switch.starvation.max")
 """Instead of a row for each flow, if there are many."""
@@ -151,7 +154,7 @@ def _usual(run: Run, phase: str | None, level: float) -> list[Column]:
         weir.metrics.MetricError: it has none of them.
     """
     from weir.metrics import MetricError, compute
-    from weir.metrics.overview import both_ways, has_pages, most_switched, split_of, windows_of
+    from weir.metrics.overview import both_ways, entries_of, has_pages, most_switched, split_of, windows_of
 
     phases = phase or windows_of(run)
     keys = [*run.factors, *(["phase"] if phases else [])]
@@ -163,7 +166,11 @@ def _usual(run: Run, phase: str | None, level: float) -> list[Column]:
     found: list[Column] = []
     last: MetricError | None = None
     more = (*(_OF_PAGES if has_pages(run) else ()), *(_OF_SWITCHES if ports > _FEW_FLOWS else ()))
-    for name in (*_DEFAULT, *more):
+    entries = entries_of(run)
+    each = entries if 1 < len(entries) <= _MAX_ENTRIES else []  # their common mean would say nothing of either
+    names = [f"{_EACH}({entry})" for entry in each]
+    default = [name for known in _DEFAULT for name in (names if names and known == _EACH else [known])]
+    for name in (*default, *more):
         try:
             rows = compute(run, name, by=split_of(run), phase=phases, level=level).to_dicts()
             found += metric_columns(rows, keys)

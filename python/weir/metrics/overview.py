@@ -18,6 +18,7 @@ __all__ = [
     "OF_PORTS",
     "both_ways",
     "classes_of",
+    "entries_of",
     "has_pages",
     "most_switched",
     "split_of",
@@ -44,6 +45,11 @@ def split_of(run: Run) -> list[str]:
 def both_ways(run: Run) -> bool:
     """Whether flows of both directions are under test."""
     return len({flow.reverse for plan in _plans(run) for flow in plan.flows if flow.role == "test"}) > 1
+
+
+def entries_of(run: Run) -> list[str]:
+    """The entries of the workload whose flows are under test, in the order of the scenario."""
+    return list(dict.fromkeys(flow.group for plan in _plans(run) for flow in plan.flows if flow.role == "test"))
 
 
 def has_pages(run: Run) -> bool:
