@@ -10,12 +10,15 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
+import polars as pl
 import pytest
 from compare_support import Cell, write_run
 
 import weir
 from weir.compare import Comparison
+from weir.compare.charts import _points
 
 BROWSER = next((f for n in ("chromium", "chromium-browser", "google-chrome") if (f := shutil.which(n))), None)
 
@@ -160,3 +163,13 @@ def test_a_browser_draws_every_chart_without_a_complaint(page: str, tmp_path: Pa
     assert 'data-ready="yes"' in done.stdout
     assert '<p class="problem">' not in done.stdout
     assert done.stdout.count('<svg xmlns="http://www.w3.org/2000/svg"') + done.stdout.count('class="marks"') >= 5
+
+
+@pytest.mark.parametrize("values", [(18.99e6, 19.0e6), (19.0e6, 19.0e6)])
+def test_values_that_hardly_differ_have_a_panel_of_some_width(values: tuple[float, float]) -> None:
+    row = {"metric": "goodput.aggregate.mean", "flow": None, "unit": "bit/s", "cell": 0, "phase": None, "b": "lab",
+           "a_value": values[0], "b_value": values[1]}  # fmt: skip
+    own = pl.DataFrame([row], schema_overrides={"flow": pl.String, "phase": pl.String})
+    points, _ = _points(SimpleNamespace(groups=[SimpleNamespace(name="cell")]), own)  # type: ignore[arg-type]
+    ends = points.filter(pl.col("kind") == "diagonal")["x"].to_list()
+    assert ends[1] - ends[0] >= 0.0199 * 19

@@ -14,7 +14,7 @@ from synthetic import Cell, Dumbbell, sweep, write_run
 
 from shared import seal_run
 from weir.metrics import open_run, parse_reference
-from weir.report import build, charts, lead
+from weir.report import build, charts, lead, theme
 from weir.report.charts import CHARTS
 from weir.run import TABLES
 
@@ -53,6 +53,13 @@ def test_no_two_metrics_share_a_title() -> None:
         metrics.setdefault(title, set()).add(name.removesuffix(".mean"))  # utilisation is its mean over time
     assert {title: found for title, found in metrics.items() if len(found) > 1} == {}
     assert metrics["Normalised deviation of goodput"] == {"goodput.normalised_sd"}
+
+
+@pytest.mark.parametrize("medium", [theme.PAGE, theme.PAPER])
+def test_labels_of_an_axis_do_not_merge(medium: str) -> None:
+    axis = theme.config(medium)["axis"]
+    assert axis["labelOverlap"] == "greedy"
+    assert axis["labelSeparation"] >= 3, "labels that touch read as one: 0 and 11.5 as 011.5"
 
 
 def test_every_chart_file_is_registered() -> None:

@@ -218,7 +218,8 @@ def _points(comparison: Comparison, own: pl.DataFrame) -> tuple[pl.DataFrame, st
         (pl.col("b_value") / unit.factor).alias("y"),
     )
     low, high = min(values) / unit.factor, max(values) / unit.factor
-    margin = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
+    # values that hardly differ would leave a panel without a diagonal and with one line of the grid
+    margin = max(0.06 * (high - low), 0.01 * max(abs(low), abs(high))) or 1.0
     floor = 0.0 if low >= 0 and low < 0.5 * high else max(low - margin, 0.0) if low >= 0 else low - margin
     ends = [floor, high + margin]
     blank = {name: ["", ""] for name in ("run", "place", "phase", "flow")}

@@ -67,7 +67,7 @@ def _page() -> dict[str, Any]:
             "labelColor": ink, "titleColor": ink, "domainColor": ink, "tickColor": ink, "gridColor": ink,
             "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "labelOpacity": 0.72,
             "titleOpacity": 0.85, "gridOpacity": 0.11, "domainOpacity": 0.35, "tickOpacity": 0.35, "tickSize": 4,
-            "labelPadding": 4, "labelOverlap": "greedy", "labelFlush": False,
+            "labelPadding": 4, "labelOverlap": "greedy", "labelSeparation": 4, "labelFlush": False,
         },
         "axisX": {"grid": False, "titlePadding": 6},
         "axisY": {
@@ -104,6 +104,7 @@ def _paper() -> dict[str, Any]:
             "labelColor": ink, "titleColor": ink, "domainColor": ink, "tickColor": ink, "gridColor": "#dddddd",
             "labelFontSize": 7, "titleFontSize": 8, "titleFontWeight": "normal", "tickSize": 3, "tickWidth": 0.5,
             "domainWidth": 0.5, "gridWidth": 0.4, "labelPadding": 2, "titlePadding": 4, "labelOverlap": "greedy",
+            "labelSeparation": 3,
         },
         "axisX": {"grid": False},
         "axisY": {},
