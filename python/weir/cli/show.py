@@ -189,7 +189,7 @@ def _of_classes(run: Run, phases: str | None, keys: Sequence[str], level: float)
 
     found: dict[str, list[Column]] = {name: [] for name in OF_CLASSES}
     for word, ids in classes_of(run).items():
-        part = type(run)(run.path, [cell for cell in run.cells if cell.id in ids], run.manifest, run.notes)
+        part = run.with_cells(cell for cell in run.cells if cell.id in ids)
         for name, columns in found.items():
             try:
                 rows = compute(
