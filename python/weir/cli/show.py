@@ -189,7 +189,8 @@ def _of_classes(run: Run, phases: str | None, keys: Sequence[str], level: float)
 
     found: dict[str, list[Column]] = {name: [] for name in OF_CLASSES}
     for word, ids in classes_of(run).items():
-        part = run.with_cells(cell for cell in run.cells if cell.id in ids)
+        having = frozenset(ids)
+        part = run.with_cells(cell for cell in run.cells if cell.id in having)
         for name, columns in found.items():
             try:
                 rows = compute(
