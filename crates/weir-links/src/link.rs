@@ -10,7 +10,7 @@ use weir_elements::{
 };
 use weir_plan::{ChangeKind, Delay, Forwarding};
 use weir_run::ClassRow;
-use weir_units::{Bytes, Dur, Rate, Stream, Time};
+use weir_units::{Bytes, Dur, Rate, Stream, Time, fetch_line};
 
 use crate::Record;
 use crate::deferral::Deferred;
@@ -269,6 +269,14 @@ impl<P: Record> Link<P> {
         if let Pipe::Fifo(ring) = &self.pipe {
             ring.fetch_ends();
         }
+    }
+
+    /// Fetches into the cache what [`defer`](Link::defer) reads, if packets wait.
+    #[inline]
+    pub fn fetch_deferral(&self) {
+        fetch_line(&self.pipe);
+        fetch_line(&self.deferred);
+        fetch_line(&self.mtu);
     }
 
     /// Takes a packet into the link; dropped packets, this or another one, are added to `lost`.

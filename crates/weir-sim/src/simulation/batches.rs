@@ -6,7 +6,7 @@
 use weir_elements::Ring;
 use weir_links::{Link, Merge, Pipe, Routes, Source, Stop};
 use weir_plan::Plan;
-use weir_units::{Time, fetch, fetch_line};
+use weir_units::{Time, fetch_line};
 
 use super::Simulation;
 use super::ends::End;
@@ -318,7 +318,7 @@ impl Simulation {
     fn fetch_links(&self, next: &[u32], place: usize) {
         let ahead = |count: usize| next.get(place + count).and_then(|link| self.links.get(*link as usize));
         if let Some(link) = ahead(FETCHED) {
-            fetch(link);
+            link.fetch_deferral();
         }
         if let Some(link) = ahead(FETCHED / 2) {
             link.fetch_ends();
