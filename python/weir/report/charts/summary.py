@@ -248,7 +248,10 @@ def _dots(
 ) -> alt.LayerChart:  # fmt: skip
     names = list(dict.fromkeys(frame["row"]))
     labels = alt.Axis(grid=True, labelExpr=relabel(names, 28), labelLimit=220 if medium.page else 110)
-    y = alt.Y("row:N", sort=names, title=None, axis=labels, scale=alt.Scale(domain=names))
+    rows = alt.Scale(domain=names, paddingInner=0.5) if layout.colour else alt.Scale(domain=names)
+    y = alt.Y("row:N", sort=names, title=None, axis=labels, scale=rows)
+    # One above the other within a row, so that equal values do not hide each other.
+    beside = {"yOffset": alt.YOffset("series:N", sort=list(layout.colour.values))} if layout.colour else {}
     x = alt.X("value:Q", title=title, scale=scale, axis=alt.Axis(grid=True, tickCount=4, labelSeparation=8))
     series = (("series:N", layout.colour.name),) if layout.colour else ()
     tips = tooltip(medium, ("row:N", "at"), *series, ("label:N", title), *_INTERVAL)
@@ -256,14 +259,15 @@ def _dots(
     if frame["low"].is_not_null().any():
         layers.append(
             base.mark_rule(clip=True, opacity=0.5).encode(
-                x=alt.X("low:Q", title=title, scale=scale), x2="high:Q", y=y, color=colour
+                x=alt.X("low:Q", title=title, scale=scale), x2="high:Q", y=y, color=colour, **beside
             )
         )
     size = 64 if medium.page else 18
-    layers.append(base.mark_point(opacity=1, size=size).encode(x=x, y=y, color=colour, tooltip=tips))
+    layers.append(base.mark_point(opacity=1, size=size).encode(x=x, y=y, color=colour, tooltip=tips, **beside))
     if layout.colour is None and len(names) <= _LABELLED:
         layers.append(base.mark_text(dy=-10 if medium.page else -6).encode(x=x, y=y, text="label:N"))
-    step = (30 if layout.colour is None else 24) if medium.page else 13
+    colours = len(layout.colour.values) if layout.colour else 0
+    step = max(24 if colours else 30, 12 * colours) if medium.page else max(13, 6 * colours)
     layered: alt.LayerChart = alt.layer(*layers)  # type: ignore[assignment]  # no layer is a facet
     return layered.properties(height=max(3 * step // 2, step * len(names)))
 
