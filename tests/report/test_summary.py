@@ -18,7 +18,7 @@ from weir.metrics.summary import Figure
 from weir.report import build
 from weir.report.charts.summary import _scale
 from weir.report.lead import direction, lead_figures
-from weir.report.story import _doubt, question
+from weir.report.story import _doubt, _interval, question
 from weir.run import Run, open_run
 
 _BELL = Dumbbell(flows=3, duration=20, every=2, step=0.5, groups=("page", "call"))
@@ -79,6 +79,11 @@ def test_the_sentences_say_the_figures_with_their_places(named_page: Page) -> No
     assert " to " in lines[0]
     assert lines[0].count("; 95 % interval ") == 2, "of the smallest and of the largest mean"
     assert lines[2].startswith("Gain: ")
+
+
+def test_an_interval_whose_ends_are_written_the_same_is_told_in_words() -> None:
+    assert _interval("81.6 Mbps", "81.7 Mbps", 3) == "95 % interval 81.6 Mbps to 81.7 Mbps"
+    assert _interval("81.7 Mbps", "81.7 Mbps", 3) == "nearly the same in all 3 repeats"
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def _figure(run: RunView, one: Summarised) -> Line:
         said = [place] if place and len(one.values) > 1 else []
         if math.isfinite(value.low) and value.low < value.high:
             low, high = (text(replace(value, value=end, censored=False)) for end in (value.low, value.high))
-            said.append(f"95 % interval {low} to {high}")
+            said.append(_interval(low, high, value.repeats))
         return text(value) + (f" ({'; '.join(said)})" if said else "")
 
     if len(known) == 1:
@@ -101,6 +101,11 @@ def _figure(run: RunView, one: Summarised) -> Line:
     if len(known) <= _FEW:
         return Line(f"{name}:", ", ".join(map(at, one.known)) + f"{_doubt(low, high)}.")
     return Line(f"{name}:", f"from {at(low)} to {at(high)}{_doubt(low, high)}.")
+
+
+def _interval(low: str, high: str, repeats: int) -> str:
+    """The ends of a confidence interval; in words if they are the same as written."""
+    return f"95 % interval {low} to {high}" if low != high else f"nearly the same in all {repeats} repeats"
 
 
 def _doubt(low: Value, high: Value) -> str:
