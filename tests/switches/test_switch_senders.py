@@ -139,6 +139,7 @@ class Slow(BetweenRig):
     def __init__(self, parts: list[float], retries: int) -> None:
         self._parts = iter(parts)
         self.rate_bps, self.overhead_bytes, self.retries, self.clock_error_ns = 1e9, 38, retries, 0
+        self.interfaces, self.inputs, self.kept = [], 3, None
         self.accuracy, self.trials, self.repeated, self.late = [], 0, 0, 0
         self.attempts = 0
 

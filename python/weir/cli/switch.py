@@ -169,6 +169,9 @@ _CHARACTERISE = examples(
     type=click.IntRange(0, 20),
     help="With --between: how often a trial is executed again in which a sender was late. Default: 2.",
 )
+@click.option(
+    "--anew", is_flag=True, help="With --between: execute all trials, also those that an interrupted call has left."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print only results and problems, no progress.")
 @json_option
 def characterise(
@@ -187,6 +190,7 @@ def characterise(
     tcp_rtts: tuple[int, ...] | None,
     paper: bool,
     retries: int | None,
+    anew: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -195,7 +199,8 @@ def characterise(
     MODEL is a preset, or a file with the keys of `switch` in scenarios. weir sends constant rates and bursts through
     it, looks at the packets that come out, and says which class the switch is in, its arbiter, its memory, and how long
     an input starves. The folder then has switch.yaml, which a scenario uses by `switch: {file: switch.yaml}`, and
-    report.html. If you interrupt it after the fit, switch.yaml stays, and says that the model was not compared.
+    report.html. If you interrupt it after the fit, switch.yaml stays, and says that the model was not compared. Trials
+    of a real switch stay in the folder, too: the same command continues after them.
 
     With --between, the last interfaces receive, and all but the receiving one send. They need no addresses; whatever
     else uses them disturbs the measurement. A trial lasts as long as it takes, so that slow ports take minutes. TCP is
@@ -211,6 +216,8 @@ def characterise(
         raise click.UsageError("--rate and --overhead go with --between; a model has ports of 1 Gb/s")
     if between is None and retries is not None:
         raise click.UsageError("--retries goes with --between; senders of a model are never late")
+    if between is None and anew:
+        raise click.UsageError("--anew goes with --between; trials of a model are not kept")
     if between is None and on is not None:
         raise click.UsageError("--on goes with --between: the interfaces of its nodes at the switch")
     usual = switches.PAPER if paper else switches.Extent(points=4 if between else 20)
@@ -231,6 +238,15 @@ def characterise(
         folder = out or Path("runs") / f"switch-{name}"
         written = folder / "switch.yaml"
         head = f"Fitted to measurements of {name} by `weir switch characterise --seed {seed}`."
+        kept = None
+        if isinstance(rig, switches.BetweenRig):
+            rig.kept = kept = switches.KeptTrials(folder / "trials", anew=anew)
+            if kept.until is not None:
+                ended = f"{kept.until.astimezone():%Y-%m-%d %H:%M}"
+                head = f"{head} {kept.left} executions of trials are of an interrupted call until {ended}."
+                tell(
+                    f"continues an interrupted call: {kept.left} executions until {ended} are kept; --anew removes them"
+                )
 
         def keep(fitted: Fitted) -> None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -241,6 +257,8 @@ def characterise(
     page = switches.build(found, folder / "report.html")
     comments = [head, *(f"{word}: {text}" for word, text in switches.lines(found))]
     written.write_text(switches.yaml_text(found.fitted, comments), encoding="utf-8")
+    if kept is not None:
+        kept.remove()
     if as_json:
         emit_json(_document(found, written, page))
         return

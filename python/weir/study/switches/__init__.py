@@ -17,6 +17,7 @@ from weir.study.switches._extent import PAPER, Extent
 from weir.study.switches._fit import Class, Fitted, Pause, class_of, fit, window_ns
 from weir.study.switches._hidden import SMALL_MEMORIES, USUAL_MEMORIES, Verdict, hidden, judged
 from weir.study.switches._isolines import Isolines, error_of, isolines
+from weir.study.switches._kept import KeptTrials
 from weir.study.switches._memory import MemoryFit, Resume
 from weir.study.switches._model import ModelRig
 from weir.study.switches._over import OverRig, over
@@ -37,6 +38,7 @@ __all__ = [
     "Extent",
     "Fitted",
     "Isolines",
+    "KeptTrials",
     "Law",
     "MemoryFit",
     "ModelRig",

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from weir._errors import MethodError, UnavailableError
 from weir._interfaces import Interface, common_rate_bps
 from weir._programs import find
+from weir.study.switches._kept import KeptTrials
 from weir.study.switches._rig import Accuracy, Observation, Stream, Trial
 from weir.study.switches._units import time_text
 
@@ -107,6 +108,8 @@ class BetweenRig:
         self.trials = self.repeated = self.late = 0
         self.clock_error_ns = 0
         """The most by which instants of a sender and a receiver on other machines may be off, over all trials."""
+        self.kept: KeptTrials | None = None
+        """Where trials are kept for a characterisation that continues, if they are."""
 
     def senders(self, output: int) -> tuple[int, ...]:
         """See :meth:`weir.study.switches.Rig.senders`."""
@@ -134,7 +137,7 @@ class BetweenRig:
         return replace(seen, late=late)
 
     def _attempt(self, trial: Trial) -> tuple[Observation, list[Accuracy]]:
-        found = self._run(trial)
+        found = self._execution(trial)
         sent = [np.array(times, np.int64) for times in found["sent"]]
         refused, received = [], []
         for times, numbers, came in zip(sent, found["refused"], found["received"], strict=True):
@@ -152,6 +155,16 @@ class BetweenRig:
             if len(times) > 1
         ]
         return Observation(trial, sent, refused, received), accuracy
+
+    def _execution(self, trial: Trial) -> dict[str, Any]:
+        """What the testers see of the next execution of a trial; it may be one that is kept."""
+
+        def execute() -> dict[str, Any]:
+            return self._run(trial) | {"clock_error_ns": self.clock_error_ns}
+
+        found = execute() if self.kept is None else self.kept.execution(self._job(trial) | {"token": 0}, execute)
+        self.clock_error_ns = max(self.clock_error_ns, found["clock_error_ns"])
+        return found
 
     def counts(self, streams: Sequence[Stream], interval_ns: int, end_ns: int) -> npt.NDArray[np.int64]:
         """See :meth:`weir.study.switches.Rig.counts`."""
