@@ -204,6 +204,10 @@ WEIR_PLAIN_LOOP void *memcpy(void *restrict to, const void *restrict from, size_
 	return to;
 }
 
+#ifdef WEIR_CC_SANITIZE
+#include "undefined.h"
+#endif
+
 #define WEIR_CC_SYMBOL(id) weir_cc_entry
 #ifndef WEIR_CC_SOURCE
 #define WEIR_CC_SOURCE ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -203,14 +204,39 @@ def test_a_build_is_tried_before_it_replaces_another(here: Path, weir: Weir) -> 
     assert sorted(path.name for path in here.iterdir()) == ["mine.c", "mine.so"]
 
 
-def test_a_sanitized_build_ends_at_the_line_of_what_is_undefined(here: Path, weir: Weir) -> None:
-    variant(here, "static const u32 table[4] = {1, 2, 3, 4}; if (table[tp->snd_cwnd & 7] > 9) tp->snd_cwnd_cnt++;")
-    assert weir("cc", "build", "mine.c").code == 0
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("static const u32 table[4] = {1, 2, 3, 4}; if (table[tp->snd_cwnd & 7] > 9) tp->snd_cwnd_cnt++;",
+         "an index out of bounds"),
+        ("s32 sum = 0x7ffffffe + (s32)tp->snd_cwnd; tp->snd_cwnd_cnt += sum & 1;",
+         "a sum that its signed type cannot hold"),
+        ("s32 product = 0x3fffffff * (s32)tp->snd_cwnd; tp->snd_cwnd_cnt += product & 1;",
+         "a product that its signed type cannot hold"),
+        ("tp->snd_cwnd_cnt += (1u << (tp->snd_cwnd + 30)) & 1;",
+         "a shift by as many bits as the type has or more, by a negative number, or"),
+        ("tp->snd_cwnd_cnt += 100 / (tp->snd_ssthresh - tp->snd_cwnd);",
+         "a division by zero, or of the least integer by -1"),
+    ],
+)  # fmt: skip
+def test_a_sanitized_build_ends_at_the_line_of_what_is_undefined_and_says_what_it_is(
+    here: Path, weir: Weir, monkeypatch: pytest.MonkeyPatch, compiler: str, does: str, said: str
+) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"this machine has no {compiler}")
+    monkeypatch.setenv("CC", compiler)
+    variant(here, does)
     ran = weir("cc", "build", "mine.c", "--sanitize", "-o", "other.so")
     assert ran.code == 2
-    assert "cong_avoid of ./mine.c runs into undefined behaviour of C" in ran.err
-    assert " at ./mine.c:39" in ran.err
+    assert f"cong_avoid of ./mine.c runs into undefined behaviour of C ({said}" in ran.err
+    assert ") at ./mine.c:39" in ran.err
     assert not (here / "other.so").exists()
+
+
+def test_a_build_that_is_not_sanitized_goes_on_where_c_is_undefined(here: Path, weir: Weir) -> None:
+    variant(here, "static const u32 table[4] = {1, 2, 3, 4}; if (table[tp->snd_cwnd & 7] > 9) tp->snd_cwnd_cnt++;")
+    assert weir("cc", "build", "mine.c").code == 0
 
 
 def test_a_control_is_described_once_for_each_state_of_its_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

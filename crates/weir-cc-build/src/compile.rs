@@ -16,7 +16,7 @@ use std::{
 use weir_cc::CcError;
 
 /// The headers that a congestion control includes, by their path below the include root's parent.
-pub(crate) const HEADERS: [(&str, &str); 20] = [
+pub(crate) const HEADERS: [(&str, &str); 21] = [
     ("include/weir_cc.h", include_str!("../../../cc/include/weir_cc.h")),
     ("include/weir_tcp.h", include_str!("../../../cc/include/weir_tcp.h")),
     ("include/weir_window.h", include_str!("../../../cc/include/weir_window.h")),
@@ -25,6 +25,7 @@ pub(crate) const HEADERS: [(&str, &str); 20] = [
     ("include/weir_search.h", include_str!("../../../cc/include/weir_search.h")),
     ("include/weir_vegas.h", include_str!("../../../cc/include/weir_vegas.h")),
     ("include/weir_minmax.h", include_str!("../../../cc/include/weir_minmax.h")),
+    ("shim/undefined.h", include_str!("../../../cc/shim/undefined.h")),
     ("shim/native.h", include_str!("../../../cc/shim/native.h")),
     ("shim/sock.h", include_str!("../../../cc/shim/sock.h")),
     ("shim/access.h", include_str!("../../../cc/shim/access.h")),
@@ -63,10 +64,12 @@ const FLAGS: [&str; 19] = [
     "-Wl,-z,defs,-z,relro,-z,now",
 ];
 
-/// Undefined behaviour traps at the instruction; needs no library.
+/// Undefined behaviour ends the process; needs no library.
 const SANITIZE: [&str; 3] = ["-fsanitize=undefined", "-fno-omit-frame-pointer", "-O1"];
-const SANITIZE_GCC: &str = "-fsanitize-undefined-trap-on-error";
-const SANITIZE_CLANG: &str = "-fsanitize-trap=undefined";
+/// It calls a function of `shim/undefined.h`, which says what is undefined.
+const SANITIZE_CALLS: [&str; 2] = ["-fno-sanitize-recover=undefined", "-DWEIR_CC_SANITIZE"];
+/// It is a trap, on processors that the header does not know.
+const SANITIZE_TRAPS: [&str; 1] = ["-fsanitize-undefined-trap-on-error"];
 
 /// Largest object, bytes.
 const MAX_BYTES: u64 = 8 << 20;
@@ -141,7 +144,7 @@ pub fn compile(
 ) -> Result<String, CcError> {
     let scratch = Scratch::of(sources)?;
     let compiler = compiler();
-    let mut arguments: Vec<OsString> = flags(&compiler, native.sanitize).into_iter().map(OsString::from).collect();
+    let mut arguments: Vec<OsString> = flags(native.sanitize).into_iter().map(OsString::from).collect();
     arguments.push(format!("-DWEIR_CC_SOURCE=\"{}\"", native.built_from).into());
     let refused = |messages: String| CcError::Compile { source_file: sources.path.clone(), messages };
     let (made, text) = match scratch.compile(&compiler, arguments, sources, confinement)? {
@@ -173,7 +176,7 @@ pub fn recipe(sanitize: bool) -> Result<String, CcError> {
     let version = Command::new(&compiler).arg("--version").stdin(Stdio::null()).output();
     let version = version.map_err(|_| CcError::NoCompiler { tried: compiler.clone() })?;
     let mut text = format!("{compiler}\n{}", String::from_utf8_lossy(&version.stdout));
-    for part in flags(&compiler, sanitize).into_iter().chain(HEADERS.into_iter().map(|(_, header)| header)) {
+    for part in flags(sanitize).into_iter().chain(HEADERS.into_iter().map(|(_, header)| header)) {
         text.push_str(part);
         text.push('\0');
     }
@@ -194,21 +197,17 @@ fn command_of(variable: &str, usual: &str) -> String {
     named
 }
 
-fn flags(compiler: &str, sanitize: bool) -> Vec<&'static str> {
+fn flags(sanitize: bool) -> Vec<&'static str> {
     let mut flags = FLAGS.to_vec();
-    if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+    let known = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    if known {
         flags.push("-mgeneral-regs-only");
     }
     if sanitize {
         flags.extend(SANITIZE);
-        flags.push(if is_clang(compiler) { SANITIZE_CLANG } else { SANITIZE_GCC });
+        flags.extend(if known { &SANITIZE_CALLS[..] } else { &SANITIZE_TRAPS });
     }
     flags
-}
-
-fn is_clang(compiler: &str) -> bool {
-    let output = Command::new(compiler).arg("--version").stdin(Stdio::null()).output();
-    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("clang"))
 }
 
 /// The result of compiling a source for BPF.

@@ -63,6 +63,27 @@ const NAMES: [&str; 16] = [
     "WEIR_PROBE",
 ];
 
+/// What is undefined in C, by the numbers of `cc/shim/undefined.h`.
+const UNDEFINED: [&str; 15] = [
+    "a sum that its signed type cannot hold",
+    "a difference that its signed type cannot hold",
+    "a product that its signed type cannot hold",
+    "a negation that its signed type cannot hold",
+    "a division by zero, or of the least integer by -1",
+    "a shift by as many bits as the type has or more, by a negative number, or of a signed integer out of its range",
+    "an index out of bounds",
+    "an access through a null pointer, one of the wrong alignment, or beyond an object",
+    "a pointer that leaves the memory",
+    "a value that its type does not have",
+    "an array of no elements",
+    "a null pointer where none may be",
+    "a built-in function with an argument that it does not take",
+    "a call through a pointer to a function of another type",
+    "the end of a function that does not return there",
+];
+/// What is above the number of the kind.
+const UNDEFINED_MARK: u64 = 0x7765_6972_7542;
+
 /// The values of the options in a trial.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +145,8 @@ struct Page {
     past_state: AtomicI64,
     /// The control's position in its object; zero if elsewhere.
     at: AtomicU64,
+    /// The number of what is undefined, plus one; zero if nothing is known to be.
+    undefined: AtomicU64,
     paths: [[AtomicU8; PATH_BYTES]; CONTROLS],
 }
 
@@ -229,7 +252,14 @@ extern "C" fn caught(signal: c_int, info: *mut libc::siginfo_t, context: *mut li
             page.past_state.store(address.wrapping_sub(STATE_END.load(Relaxed)) as i64, Relaxed);
         }
         let base = BASES[(page.control.load(Relaxed) as usize).min(CONTROLS - 1)].load(Relaxed);
-        let offset = instruction(context).wrapping_sub(base);
+        let mut instruction = instruction(context);
+        if signal == libc::SIGILL
+            && let Some((kind, called_from)) = undefined(context)
+        {
+            page.undefined.store(kind + 1, Relaxed);
+            instruction = called_from;
+        }
+        let offset = instruction.wrapping_sub(base);
         if base != 0 && offset < 1 << 30 {
             page.at.store(offset as u64, Relaxed);
         }
@@ -239,6 +269,33 @@ extern "C" fn caught(signal: c_int, info: *mut libc::siginfo_t, context: *mut li
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }
+}
+
+/// The kind of what is undefined and the place of the call, if `cc/shim/undefined.h` stopped the process.
+fn undefined(context: *mut libc::c_void) -> Option<(u64, usize)> {
+    let (kind, called_from) = first_registers(context);
+    // The call may be the last instruction of its line: the one after it belongs to the next.
+    (kind >> 16 == UNDEFINED_MARK).then(|| (kind & 0xffff, (called_from as usize).wrapping_sub(1)))
+}
+
+/// The registers that `WEIR_STOP` of `cc/shim/undefined.h` sets.
+#[cfg(target_arch = "x86_64")]
+fn first_registers(context: *mut libc::c_void) -> (u64, u64) {
+    // SAFETY: the kernel's context of the handler.
+    let registers = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    (registers[libc::REG_RAX as usize] as u64, registers[libc::REG_RDX as usize] as u64)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn first_registers(context: *mut libc::c_void) -> (u64, u64) {
+    // SAFETY: the kernel's context of the handler.
+    let registers = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.regs };
+    (registers[0], registers[1])
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn first_registers(_: *mut libc::c_void) -> (u64, u64) {
+    (0, 0)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -278,6 +335,8 @@ pub struct Watched {
     pub past_state: Option<i64>,
     /// The control's position in its object when the signal came.
     pub at: Option<u64>,
+    /// What is undefined in C, if a build that looks for it ended there.
+    pub undefined: Option<&'static str>,
 }
 
 impl Watched {
@@ -290,7 +349,7 @@ impl Watched {
         let half = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let slot = (half(12) as usize).min(CONTROLS - 1);
-        let path = &bytes[40 + slot * PATH_BYTES..][..PATH_BYTES];
+        let path = &bytes[48 + slot * PATH_BYTES..][..PATH_BYTES];
         let path = &path[..path.iter().position(|&byte| byte == 0).unwrap_or(PATH_BYTES)];
         let past_state = word(24) as i64;
         Some(Watched {
@@ -302,6 +361,7 @@ impl Watched {
             options: clause(half(20)),
             past_state: (0..NEAR).contains(&past_state).then_some(past_state),
             at: Some(word(32)).filter(|&at| at != 0),
+            undefined: (word(40) as usize).checked_sub(1).and_then(|kind| UNDEFINED.get(kind).copied()),
         })
     }
 }
@@ -312,6 +372,18 @@ mod tests {
     use std::mem::offset_of;
 
     #[test]
+    fn every_kind_of_the_header_has_its_words() {
+        let header = include_str!("../../../cc/shim/undefined.h");
+        let kinds: Vec<usize> = header
+            .lines()
+            .filter_map(|line| line.strip_prefix("WEIR_UNDEFINED_IS(")?.split(',').next()?.parse().ok())
+            .collect();
+        assert!(kinds.is_sorted() && kinds.first() == Some(&0));
+        assert_eq!(kinds.last(), Some(&(UNDEFINED.len() - 1)));
+        assert!(header.contains(&format!("{:#x}", UNDEFINED_MARK << 16)));
+    }
+
+    #[test]
     fn the_record_is_parsed_where_it_is_written() {
         assert_eq!(offset_of!(Page, operation), 8);
         assert_eq!(offset_of!(Page, control), 12);
@@ -319,7 +391,8 @@ mod tests {
         assert_eq!(offset_of!(Page, options), 20);
         assert_eq!(offset_of!(Page, past_state), 24);
         assert_eq!(offset_of!(Page, at), 32);
-        assert_eq!(offset_of!(Page, paths), 40);
+        assert_eq!(offset_of!(Page, undefined), 40);
+        assert_eq!(offset_of!(Page, paths), 48);
         const { assert!(WATCH_BYTES <= 4096) };
         assert_eq!(NAMES[Operation::Probe as usize], "WEIR_PROBE");
     }
@@ -329,6 +402,7 @@ mod tests {
         let watched = Watched::parse(&[0xff; WATCH_BYTES]).expect("as long as it should be");
         assert_eq!(watched.operation, "WEIR_PROBE");
         assert!(watched.in_call && watched.past_state.is_none() && watched.options.is_empty());
+        assert_eq!(watched.undefined, None);
         assert_eq!(Watched::parse(&[]), None);
     }
 }

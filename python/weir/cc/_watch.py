@@ -110,6 +110,8 @@ class Watch:
         past = seen["past_state"]
         if number == signal.SIGSEGV and past is not None and seen["operation"] != "load":
             return f"accesses memory {past} bytes after the end of its private state of 104 bytes"
+        if seen["undefined"] is not None:
+            return f"runs into undefined behaviour of C ({seen['undefined']})"
         try:
             return _DEATHS.get(signal.Signals(number)) or f"died of {signal.Signals(number).name}"
         except ValueError:
