@@ -414,6 +414,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/command-line.md": _command_line,
     "docs/catalogue.md": _catalogue,
     "docs/claims.md": lambda: _claims().index(),
+    "docs/claims/runs.md": lambda: _claims().runs(),
     "docs/claims/A.md": lambda: _claims().paper("A"),
     "docs/claims/B.md": lambda: _claims().paper("B"),
     "docs/claims/C.md": lambda: _claims().paper("C"),

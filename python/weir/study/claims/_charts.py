@@ -179,7 +179,10 @@ def _value(factor: str, text: str) -> str:
 
 
 def _flows(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
-    """A row of panels for the total, if it is there, and one for the flows."""
+    """A row of panels for the total, if it is there, and one for the flows.
+
+    With the option ``apart``, each total has a scale of its own: those of links with different rates.
+    """
     data = _labelled(frames, figure.options["panels"])
     names = list(dict.fromkeys(data["panel"]))
     end = round(float(data.drop_nulls("value")["time_s"].to_numpy().max()))
@@ -195,7 +198,7 @@ def _flows(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
     sets = {"flows": flows}
     if total.height:
         line = alt.Chart(named("total")).mark_line(strokeWidth=0.8, color="#111111")
-        charts.insert(0, _panels(line.encode(x=x, y=_y("Total (Mb/s)")), names))
+        charts.insert(0, _panels(line.encode(x=x, y=_y("Total (Mb/s)")), names, apart="apart" in figure.options))
         sets["total"] = total
     return Drawing(plain_spec(alt.vconcat(*charts)), sets, figure.title, columns=_columns(names), span=2)
 
@@ -236,11 +239,11 @@ def _columns(names: Sequence[str]) -> int:
     return 2 if len(names) == 4 else min(3, len(names))
 
 
-def _panels(chart: Any, names: Sequence[str]) -> alt.FacetChart:
+def _panels(chart: Any, names: Sequence[str], *, apart: bool = False) -> alt.FacetChart:
     facet: alt.FacetChart = (
         chart.properties(width=100, height=76)
         .facet(alt.Facet("panel:N", title=None, sort=list(names)), columns=_columns(names))
-        .resolve_scale(x="shared", y="shared")
+        .resolve_scale(x="shared", y="independent" if apart else "shared")
     )
     return facet
 

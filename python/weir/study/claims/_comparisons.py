@@ -66,10 +66,11 @@ class _Shown(Measurement):
         return text
 
 
-def compared(verdict: Verdict, bottleneck: Bottleneck, *, named: bool = False) -> str:
+def compared(verdict: Verdict, bottleneck: Bottleneck, *, named: bool = False, longest: int | None = None) -> str:
     """The deciding comparison; of two that must both hold, both.
 
-    The text of a comparison stands before its figures if the check has several, and if ``named``.
+    The text of a comparison stands before its figures if the check has several, and if ``named``; but not if it has
+    more than ``longest`` characters.
     """
     found = {m.text for m in verdict.measured}
     texts = list(dict.fromkeys(m.text for m in verdict.measured[: verdict.deciding or 1]))
@@ -78,7 +79,8 @@ def compared(verdict: Verdict, bottleneck: Bottleneck, *, named: bool = False) -
         return _figure(verdict, first[0], bottleneck)
     either = any(isinstance(part, Logic) and part.operator == "or" for part in walk(parse_check(verdict.check)))
     shown = first if len(first) <= _BOTH and not either else first[:1]
-    return "; ".join(f"`{m.text}`: {_figure(verdict, m, bottleneck)}" for m in shown)
+    texts = [f"`{m.text}`: " if longest is None or len(m.text) <= longest else "" for m in shown]
+    return "; ".join(text + _figure(verdict, m, bottleneck) for text, m in zip(texts, shown, strict=True))
 
 
 def _figure(verdict: Verdict, m: Measurement, bottleneck: Bottleneck) -> str:

@@ -63,10 +63,19 @@ cells of claim A5 again, and stores what comes out. An interrupted call continue
 [claims/results](claims/results) has the values that its claims and figures need, with commit, date, processor, seed and
 wall time. `make claims ARGS='--check'` draws some cells, executes them again and compares every stored figure; CI does
 that with the date as seed. By a method with a real clock, a cell that warns of a slow or busy machine is not stored
-(`--force` stores it).
+(`--force` stores it). [A page of its own](claims/runs.md) has the wall times, dates and commits of all scenarios.
+"""
+_RUNS = """# The runs behind the papers' claims
+
+[All papers](../claims.md). `make claims` executes these cells.
 
 | scenario | version | method | cells | wall time of a cell | all | executed | with commit |
 |---|---|---|--:|--:|--:|---|---|"""
+_UNEXPLAINED = """## Failures without an explanation
+
+The notes on the papers' pages say why a part fails: a cause that an experiment shows, or a difference of the set-up.
+These have none that an experiment confirms:
+"""
 _READING = """[All papers](../claims.md). Intervals are at 95 %, over the repeats of a scenario; one repeat has none. *A
 against B* is our figure against the threshold of the check, which the part gives. Of all cells we print the one nearest
 to the threshold, or, if the part fails, the one that misses it most; of the alternatives of an *or*, the one that
@@ -119,7 +128,7 @@ class Pages:
             open_too=_open_too(self.judged),
             exception=_exception(self.judged),
         )
-        lines = [_NOTE + head]
+        lines = [_NOTE + head, *self._unexplained()]
         for letter, title in self.papers.titles.items():
             page = f" ([page](claims/{letter}.md))" if letter in self.with_pages else ""
             lines += [
@@ -130,16 +139,29 @@ class Pages:
             ]
             lines += [self._row(one) for one in self.judged if one.claim.paper == letter]
             lines.append("")
-        return "\n".join([*lines, *self._how()])
+        return "\n".join([*lines, _HOW])
+
+    def _unexplained(self) -> list[str]:
+        """The failures without a known cause; the notes of the others say it."""
+        found = [one.claim for one in self.judged if one.claim.unexplained]
+        if not found:
+            return []
+        lines = [f"- {self._link(claim)}: {claim.unexplained}" for claim in found]
+        return [_UNEXPLAINED, *lines, ""]
+
+    @staticmethod
+    def _link(claim: Claim) -> str:
+        return f"[{claim.id}](claims/{claim.paper}.md#{claim.id.lower()})"
 
     def _row(self, one: Judged) -> str:
         claim = one.claim
-        name = f"[{claim.id}](claims/{claim.paper}.md#{claim.id.lower()})" if one.parts else claim.id
+        name = self._link(claim) if one.parts else claim.id
         cells = [name, f"{claim.says} ({claim.place})", claim.figure, _ours(one), _verdict(one)]
         return "| " + " | ".join(_cell(text) for text in cells) + " |"
 
-    def _how(self) -> list[str]:
-        lines = [_HOW]
+    def runs(self) -> str:
+        """The table of the cells that were executed, and how long they took."""
+        lines = [_NOTE + _RUNS]
         for state in self.known.values():
             results = list(state.used.values())
             if not results:
@@ -159,7 +181,7 @@ class Pages:
             lines.append("| " + " | ".join(texts) + " |")
         processors = sorted({r.processor for s in self.known.values() for r in s.used.values()})
         lines += ["", f"Processors: {', '.join(processors)}. Wall times are those of a busy machine.", ""]
-        return lines
+        return "\n".join(lines)
 
     def paper(self, letter: str) -> str:
         """The page of a paper."""
@@ -203,6 +225,8 @@ class Pages:
         lines += [f"Verdict: **{_verdict(one)}**", ""]
         if claim.assumes:
             lines += [f"*Assumed*: {linked(claim.assumes, self.scenarios)}", ""]
+        if claim.unexplained:
+            lines += [f"*Not explained*: {linked(claim.unexplained, self.scenarios)}", ""]
         if claim.untested:
             lines += [f"*Not tested*: {linked(claim.untested, self.scenarios)}", ""]
         if claim.reason:
@@ -346,7 +370,7 @@ def _short(part: Part, claim: Claim) -> str:
     assert part.answer is not None
     verdict = part.answer.verdict
     named = len(verdict.measured[0].text) <= _SHORT
-    return f"{part.text}: {verdict.outcome}, {compared(verdict, _bottleneck(part, claim), named=named)}"
+    return f"{part.text}: {verdict.outcome}, {compared(verdict, _bottleneck(part, claim), named=named, longest=_SHORT)}"
 
 
 def _exception(judged: Sequence[Judged]) -> str:
@@ -456,7 +480,7 @@ def is_current(file: Path, figure: Redrawn) -> bool:
 
 def write(pages: Pages, documents: Path) -> list[Path]:
     """Writes all pages and figures below ``docs``; returns the files that changed."""
-    texts = {"claims.md": pages.index()}
+    texts = {"claims.md": pages.index(), "claims/runs.md": pages.runs()}
     texts |= {f"claims/{letter}.md": pages.paper(letter) for letter in pages.with_pages}
     changed = []
     for name, figure in pages.figures().items():

@@ -34,6 +34,8 @@ class Claim:
     """The assumption in some words, for the verdict."""
     untested: str = ""
     """What the paper says about it that no part tests."""
+    unexplained: str = ""
+    """Which of its failures have no known cause."""
     shown: tuple[str, ...] = ()
     """The parts that the page of all claims shows; empty: the first that is decided."""
     flows: int = 0
