@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -577,6 +578,30 @@ def test_no_claim_of_the_catalogue_reproduces_plainly_by_a_choice_of_ours(catalo
         assert bool(one.claim.condition) == (one.outcome == "reproduces under an assumption"), one.claim.id
     line = next(text for text in catalogue.index().splitlines() if text.startswith("**"))
     assert sum(int(word) for word in line.partition(".**")[0].replace("**", "").split() if word.isdigit()) == 52
+
+
+def test_only_a_claim_with_a_failure_has_one_without_an_explanation(catalogue: Pages) -> None:
+    named = [one for one in catalogue.judged if one.claim.unexplained]
+    assert {"A11", "E6"} <= {one.claim.id for one in named}
+    for one in named:
+        assert one.count("fails"), one.claim.id
+    told = catalogue.index().partition("## Failures without an explanation")[2].partition("\n## ")[0]
+    assert [line.partition("]")[0].removeprefix("- [") for line in told.splitlines() if line.startswith("- ")] == [
+        one.claim.id for one in named
+    ]
+
+
+def test_the_page_of_runs_has_every_unit_with_results_and_the_index_has_none(catalogue: Pages) -> None:
+    runs, index = catalogue.runs(), catalogue.index()
+    for unit, state in catalogue.known.items():
+        row = f"| `{unit.scenario}` | {unit.version} | `{unit.method}` | "
+        assert (row in runs) == bool(state.used)
+        assert row not in index
+
+
+def test_the_index_leaves_out_checks_that_are_long(catalogue: Pages) -> None:
+    codes = re.findall(r"`([^`]+)`", catalogue.index())
+    assert max(map(len, codes)) <= 110
 
 
 def test_the_stored_results_are_small_and_are_of_scenarios_that_exist() -> None:
