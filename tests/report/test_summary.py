@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,12 +16,19 @@ from synthetic import Cell, Dumbbell, sweep, write_run
 
 from shared import Weir
 from weir.metrics.expect import Value
-from weir.metrics.summary import Figure
+from weir.metrics.expect.resample import Resampling
+from weir.metrics.expect.sides import NO_INTERVAL
+from weir.metrics.expect.table import Sampled
+from weir.metrics.expect.values import Amount
+from weir.metrics.summary import Figure, Summarised, summarise
 from weir.report import build
-from weir.report.charts.summary import _scale
+from weir.report.charts.summary import _scale, chart_of
+from weir.report.figures import PAPER
 from weir.report.lead import direction, lead_figures
-from weir.report.story import _doubt, _interval, question
+from weir.report.story import _doubt, _figure, _interval, question
+from weir.report.view import RunView
 from weir.run import Run, open_run
+from weir.run.quantity import ONE
 
 _BELL = Dumbbell(flows=3, duration=20, every=2, step=0.5, groups=("page", "call"))
 _FIGURES = (
@@ -66,19 +75,52 @@ def test_figures_that_the_scenario_names_are_the_picture_a_panel_each(named_page
     titles = [part["layer"][-1]["encoding"]["x"]["title"] for part in item["spec"]["concat"]]
     assert titles == ["Goodput of the page (Mbps)", "jain@all", "Gain"]
     rows = pl.DataFrame(item["data"]["summary"], strict=False)
-    assert rows["panel"].value_counts(sort=True)["count"].to_list() == [4, 4, 4]
+    assert [len(rows.filter(pl.col("panel") == panel)) for panel in range(3)] == [4, 4, 2]
     gain = rows.filter(pl.col("figure") == "Gain")
-    assert gain["value"].n_unique() == 2  # it does not depend on cc, so that it is the same for both
+    assert gain["row"].to_list() == ["rtt 20ms", "rtt 100ms"], "it does not depend on cc"
+    assert gain["value"].n_unique() == 2
+    assert gain["series"].is_null().all()
     assert rows["low"].is_not_null().all()
 
 
 def test_the_sentences_say_the_figures_with_their_places(named_page: Page) -> None:
     lines = _lines(named_page)
-    assert lines[0].startswith("Goodput of the page: from ")
-    assert " Mbps (" in lines[0]
-    assert " to " in lines[0]
-    assert lines[0].count("; 95 % interval ") == 2, "of the smallest and of the largest mean"
+    same = r"[\d.]+ Mbps everywhere, to within 2 %"
+    assert re.fullmatch(f"Goodput of the page: at rtt 20ms, {same}; at rtt 100ms, {same}.", lines[0])
     assert lines[2].startswith("Gain: ")
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> RunView:
+    """Four variants at three round-trip times."""
+    cells = sweep(("reno", "bic", "cubic", "htcp"), ("20ms", "50ms", "100ms"))
+    bell = Dumbbell(flows=2, duration=10, every=1)
+    return RunView(open_run(write_run(tmp_path_factory.mktemp("four") / "run", cells, bell=bell)))
+
+
+def _sentence(run: RunView, shares: dict[tuple[str, ...], float], *names: str) -> str:
+    """The sentence of a figure whose values at the factors ``names`` are ``shares``."""
+    values = tuple(Value(dict(zip(names, at, strict=True)), share, *NO_INTERVAL, 1) for at, share in shares.items())
+    return _figure(run, Summarised(Figure("jain"), values)).text
+
+
+def test_a_sentence_names_the_best_and_the_worst_at_both_ends_of_the_axis(four: RunView) -> None:
+    of = {"reno": (0.9, 0.4, 0.8), "bic": (0.5, 1.0, 0.8), "cubic": (0.8, 0.9, 0.8), "htcp": (0.7, 0.9, 0.81)}
+    shares = {(cc, rtt): own[k] for cc, own in of.items() for k, rtt in enumerate(("20ms", "50ms", "100ms"))}
+    assert _sentence(four, shares, "cc", "rtt") == (
+        "at rtt 20ms, from 0.500 (bic) to 0.900 (reno); at rtt 100ms, 0.810 everywhere, to within 2 %; "
+        "in between down to 0.400 (reno, rtt 50ms) and up to 1.00 (bic, rtt 50ms)."
+    )
+
+
+def test_without_an_axis_a_sentence_names_the_extremes(four: RunView) -> None:
+    shares = {("reno",): 0.9, ("bic",): 0.5, ("cubic",): 0.8, ("htcp",): 0.7}
+    assert _sentence(four, shares, "cc") == "from 0.500 (bic) to 0.900 (reno)."
+
+
+def test_few_values_are_told_one_by_one(four: RunView) -> None:
+    shares = {("20ms",): 0.9, ("50ms",): 1.0, ("100ms",): 0.8}
+    assert _sentence(four, shares, "rtt") == "0.900 (rtt 20ms), 1.00 (rtt 50ms), 0.800 (rtt 100ms)."
 
 
 def test_an_interval_whose_ends_are_written_the_same_is_told_in_words() -> None:
@@ -196,6 +238,34 @@ def test_the_command_line_draws_one_picture_of_expressions(weir: Weir, named: Pa
     ElementTree.parse(tmp_path / "figures" / "chart.svg")
 
 
+def _drawn(run: RunView, *values: str) -> pl.DataFrame:
+    drawing = chart_of(summarise(run.run, [Figure(value) for value in values])).draw(run, PAPER)
+    assert drawing is not None
+    return drawing.data["summary"]
+
+
+def test_a_picture_has_only_the_factors_that_an_expression_leaves_free(four: RunView) -> None:
+    rows = _drawn(four, "max(goodput.mean over cc)", "goodput.mean{rtt: 50ms}", "jain{cc: bic, rtt: 20ms}", "jain")
+    assert rows["panel"].to_list() == [0] * 3 + [1] * 4 + [2] + [3] * 12
+    names = [rows.filter(pl.col("panel") == k)["row"].to_list() for k in range(4)]
+    assert names[0] == ["rtt 20ms", "rtt 50ms", "rtt 100ms"]
+    assert names[1] == ["reno", "bic", "cubic", "htcp"]
+    assert names[2] == ["the run"]
+    assert set(names[3]) == set(names[1])
+    assert rows.filter(pl.col("panel") < 3)["series"].is_null().all()
+
+
+def test_a_curve_over_the_axis_has_a_colour_only_for_a_free_factor(grid: Path) -> None:
+    rows = _drawn(RunView(open_run(grid)), "max(goodput.mean over cc)", "goodput.mean")
+    best, every = (rows.filter(pl.col("panel") == k) for k in (0, 1))
+    assert len(best) == 8
+    assert len(every) == 48
+    assert best["series"].is_null().all()
+    assert every["series"].n_unique() == 6
+    assert best["x"].to_list() == [0, 11.5, 20, 50, 75, 100, 150, 200]
+    assert best["value"].to_list() == pytest.approx(every.group_by("x").agg(pl.col("value").max()).sort("x")["value"])
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [("goodput.mea", "has no 'mea'"), ("jain > 1", "a comparison is no number"), ("jain,", "metric"),
@@ -229,6 +299,40 @@ def test_an_order_that_the_intervals_do_not_confirm_is_called_that(
 ) -> None:
     least, largest = Value({}, 0.25, *low, repeats=2), Value({}, 1.23, *high, repeats=2)
     assert ("the order may be chance" in _doubt(least, largest)) == doubtful
+
+
+def _over(*values: float, first: int = 0) -> Value:
+    """A value over repeats, which begin with the number ``first``."""
+    resampling = Resampling(tuple(range(first, first + len(values))), 0.95, alone=False)
+    mean, total = sum(values) / len(values), sum(values)
+    parts = tuple(Amount((total - value) / (len(values) - 1), ONE) for value in values)
+    sampled = Sampled(resampling, Amount(mean, ONE), parts)
+    return Value({}, mean, *sampled.interval, repeats=len(values), sampled=sampled)
+
+
+def test_repeats_are_paired_before_an_order_is_called_chance() -> None:
+    low, high = _over(1.0, 5.0, 9.0), _over(1.9, 6.0, 10.1)
+    assert low.high > high.low, "the draws differ by more than the two places"
+    assert _doubt(low, high) == "; repeat by repeat, they differ by 0.752 to 1.25 (95 % interval)"
+    mixed = _over(1.9, 4.5, 10.1)
+    assert _doubt(low, mixed).endswith("includes zero: the order may be chance")
+
+
+def test_a_sentence_has_the_place_and_the_interval_of_each_of_few_values(four: RunView) -> None:
+    values = (
+        replace(_over(0.1, 0.5, 0.9), factors={"cc": "reno"}),
+        replace(_over(0.2, 0.6, 1.01), factors={"cc": "bic"}),
+    )
+    assert _figure(four, Summarised(Figure("jain"), values)).text == (
+        "0.500 (reno; 95 % interval −0.494 to 1.49), 0.603 (bic; 95 % interval −0.403 to 1.61); "
+        "repeat by repeat, they differ by 0.0890 to 0.118 (95 % interval)."
+    )
+
+
+def test_without_common_repeats_the_two_intervals_decide() -> None:
+    low, high = _over(1.0, 5.0, 9.0), _over(1.9, 6.0, 10.1, first=3)
+    assert _doubt(low, high) == "; these intervals overlap, and the order may be chance"
+    assert _doubt(_over(1.0, 1.01, 1.02), _over(5.0, 5.01, 5.02, first=3)) == ""
 
 
 @pytest.mark.parametrize("values", [(4.6882, 4.6891), (4.6882, 4.6882), (100.0, 100.5)])

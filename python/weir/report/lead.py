@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from weir.metrics import Category, MetricError, parse_reference
 from weir.metrics.expect import ExpectError
@@ -19,7 +19,7 @@ from weir.metrics.reference import Reference
 from weir.metrics.summary import Figure, Summarised, figures_of, summarise
 from weir.run import Plan, Run, RunError
 
-__all__ = ["difference", "direction", "lead_figures", "most_claimed"]
+__all__ = ["difference", "direction", "lead_figures", "most_claimed", "spread"]
 
 DIFFERS = 0.02
 """Values differ if their range is at least this share of the largest."""
@@ -129,7 +129,11 @@ def _figure(text: str, title: str = "") -> Figure:
 
 def difference(one: Summarised) -> float:
     """The range of a figure's values as a share of the largest; 0 with fewer than two."""
-    values = [v.value for v in one.known]
+    return spread([v.value for v in one.known])
+
+
+def spread(values: Sequence[float]) -> float:
+    """The range of ``values`` as a share of the largest; 0 with fewer than two."""
     largest = max(map(abs, values), default=0.0)
     return (max(values) - min(values)) / largest if len(values) > 1 and largest > 0 else 0.0
 

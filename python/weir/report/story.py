@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from weir.metrics.expect import Value
+from weir.metrics.expect import Value, paired_difference
 from weir.metrics.summary import Summarised
 from weir.report._text import quantity
-from weir.report.lead import DIFFERS, difference, direction
+from weir.report.lead import DIFFERS, direction, spread
 from weir.report.verdicts import ShownVerdict
-from weir.report.view import RunView
+from weir.report.view import Factor, RunView, axis_of
 
 __all__ = ["Line", "Question", "question", "story"]
 
@@ -75,32 +75,107 @@ def _claims(found: Sequence[ShownVerdict]) -> str:
 
 
 def _figure(run: RunView, one: Summarised) -> Line:
-    """The values of a figure: each, if they are few, or else the smallest and the largest."""
+    """The values of a figure: each, if they are few, or else the smallest and the largest at the ends of the sweep."""
     good = direction(one.figure)
     name = f"{one.figure.name} ({good})" if good else one.figure.name
-    known = sorted(one.known, key=lambda v: v.value)
-    low, high = known[0], known[-1]
+    values = [value for value in run.in_order(one) if value in one.known]
+    if len(values) == 1:
+        return Line(f"{name}:", f"{_at(run, one, values[0])}.")
+    if _alike(values):
+        return Line(f"{name}:", f"{_same(values)}.")
+    if len(values) <= _FEW:
+        return Line(f"{name}:", f"{_each(run, one, values)}.")
+    ends = _ends(run, one, values)
+    if ends is None:
+        return Line(f"{name}:", f"{_range(run, one, values)}.")
+    factor, groups = ends
+    at = "at" if factor.numeric else "with"
+    told = [f"{at} {_named(factor, value)}, {_told(run, one, own, factor)}" for value, own in groups]
+    told += _between(run, one, values, [value for _, own in groups for value in own])
+    return Line(f"{name}:", f"{'; '.join(told)}.")
 
-    def text(value: Value) -> str:
-        amount = quantity(100 * value.value, "%") if value.percent else quantity(value.amount(value.value), value.unit)
-        return f"more than {amount}" if value.censored else amount
 
-    def at(value: Value) -> str:
-        """The value with its place and its interval."""
-        place = _place(run, value)
-        said = [place] if place and len(one.values) > 1 else []
-        if math.isfinite(value.low) and value.low < value.high:
-            low, high = (text(replace(value, value=end, censored=False)) for end in (value.low, value.high))
-            said.append(_interval(low, high, value.repeats))
-        return text(value) + (f" ({'; '.join(said)})" if said else "")
+def _ends(
+    run: RunView, one: Summarised, values: Sequence[Value]
+) -> tuple[Factor, list[tuple[str, list[Value]]]] | None:
+    """The factor of the x axis, and the values at its two ends, if other factors differ there; else ``None``.
 
-    if len(known) == 1:
-        return Line(f"{name}:", f"{at(low)}.")
-    if difference(one) < DIFFERS:
-        return Line(f"{name}:", f"{text(high)} in all {len(known)} cells, to within {100 * DIFFERS:g} %.")
-    if len(known) <= _FEW:
-        return Line(f"{name}:", ", ".join(map(at, one.known)) + f"{_doubt(low, high)}.")
-    return Line(f"{name}:", f"from {at(low)} to {at(high)}{_doubt(low, high)}.")
+    Without such an axis, a factor of two values.
+    """
+    free = run.free(one)
+    factor = axis_of(free) or next((f for f in reversed(free) if len(f.values) == 2), None)
+    if factor is None:
+        return None
+    ends = (factor.values[0], factor.values[-1])
+    groups = [(end, [v for v in values if v.factors.get(factor.name) == end]) for end in ends]
+    return (factor, groups) if all(len(own) > 1 for _, own in groups) else None
+
+
+def _between(run: RunView, one: Summarised, values: Sequence[Value], told: Sequence[Value]) -> list[str]:
+    """The smallest and the largest of all values, as far as they exceed those ``told``, at the ends."""
+    said = []
+    for word, extreme in (("down", _smallest), ("up", _largest)):
+        own = extreme(values)
+        if spread([own.value, extreme(told).value]) >= DIFFERS:
+            said.append(f"{word} to {_at(run, one, own)}")
+    return [f"in between {' and '.join(said)}"] if said else []
+
+
+def _told(run: RunView, one: Summarised, values: Sequence[Value], apart: Factor) -> str:
+    """The values at one end of the factor ``apart``."""
+    if _alike(values):
+        return _same(values)
+    said = _each if len(values) <= _FEW else _range
+    return said(run, one, values, apart)
+
+
+def _alike(values: Sequence[Value]) -> bool:
+    return spread([v.value for v in values]) < DIFFERS
+
+
+def _same(values: Sequence[Value]) -> str:
+    return f"{_text(_largest(values))} everywhere, to within {100 * DIFFERS:g} %"
+
+
+def _smallest(values: Sequence[Value]) -> Value:
+    return min(values, key=lambda v: v.value)
+
+
+def _largest(values: Sequence[Value]) -> Value:
+    return max(values, key=lambda v: v.value)
+
+
+def _each(run: RunView, one: Summarised, values: Sequence[Value], apart: Factor | None = None) -> str:
+    low, high = _smallest(values), _largest(values)
+    return ", ".join(_at(run, one, value, apart) for value in values) + _doubt(low, high)
+
+
+def _range(run: RunView, one: Summarised, values: Sequence[Value], apart: Factor | None = None) -> str:
+    low, high = _smallest(values), _largest(values)
+    return f"from {_at(run, one, low, apart)} to {_at(run, one, high, apart)}{_doubt(low, high)}"
+
+
+def _text(value: Value) -> str:
+    amount = _amount(value, value.value)
+    return f"more than {amount}" if value.censored else amount
+
+
+def _amount(value: Value, base: float) -> str:
+    return quantity(100 * base, "%") if value.percent else quantity(value.amount(base), value.unit)
+
+
+def _at(run: RunView, one: Summarised, value: Value, apart: Factor | None = None) -> str:
+    """The value with its place, without the factor ``apart``, and its interval."""
+    place = ", ".join(_named(f, value.factors[f.name]) for f in run.free(one) if f is not apart)
+    said = [place] if place and len(one.values) > 1 else []
+    if math.isfinite(value.low) and value.low < value.high:
+        said.append(_interval(_amount(value, value.low), _amount(value, value.high), value.repeats))
+    return _text(value) + (f" ({'; '.join(said)})" if said else "")
+
+
+def _named(factor: Factor, value: str) -> str:
+    """A factor's value in words: ``cubic``, ``rtt 100ms``."""
+    return f"{factor.name} {value}" if factor.numeric else value
 
 
 def _interval(low: str, high: str, repeats: int) -> str:
@@ -109,11 +184,17 @@ def _interval(low: str, high: str, repeats: int) -> str:
 
 
 def _doubt(low: Value, high: Value) -> str:
-    """Says that the smallest and the largest value may be equal, if their intervals overlap."""
-    return "; these intervals overlap, and the order may be chance" if low.high >= high.low else ""
+    """Says if the order of the smallest and the largest value may be chance, where their intervals overlap.
 
-
-def _place(run: RunView, value: Value) -> str:
-    """The factors of a value in words: ``cubic, rtt 100ms``."""
-    parts = [(f, value.factors[f.name]) for f in run.swept if f.name in value.factors]
-    return ", ".join(f"{f.name} {text}" if f.numeric else text for f, text in parts)
+    As in the verdicts, repeats are paired: the interval of their differences decides. It is never wider than both
+    intervals together. Where a value has other repeats, the order may be chance.
+    """
+    if not low.high >= high.low:
+        return ""
+    paired = paired_difference(high, low)
+    if paired is None or not all(map(math.isfinite, paired)):
+        return "; these intervals overlap, and the order may be chance"
+    if paired[0] <= 0:
+        return "; the 95 % interval of their difference, repeat by repeat, includes zero: the order may be chance"
+    ends = " to ".join(dict.fromkeys(_amount(high, end) for end in paired))
+    return f"; repeat by repeat, they differ by {ends} (95 % interval)"

@@ -6,7 +6,7 @@ A thin layer over `weir.run` that decides what is worth showing and reads only t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from weir.metrics import MetricError, compute, parse_reference
+from weir.metrics.expect import Value
 from weir.metrics.overview import split_of, windows_of
 from weir.metrics.selection import DIRECTIONS, direction_of
 from weir.metrics.summary import Summarised
@@ -27,7 +28,7 @@ from weir.run.quantity import RATE, SIZE, TIME, parse_quantity
 from weir.run.repeats import Counted, counted_repeats, missing_cells
 from weir.scenario import reduced
 
-__all__ = ["FEW_FLOWS", "CellView", "Factor", "RunView"]
+__all__ = ["FEW_FLOWS", "CellView", "Factor", "RunView", "axis_of", "series_of"]
 
 FEW_FLOWS = 16
 """Up to this many flows have a panel each; more become bands and heat maps."""
@@ -199,6 +200,18 @@ class CellView:
         return tuple(sorted(chosen, key=lambda k: k.id))
 
 
+def axis_of(factors: Sequence[Factor]) -> Factor | None:
+    """The one of ``factors`` for the x axis: the numeric one with most values."""
+    return max((f for f in factors if f.numeric), key=lambda f: len(f.values), default=None)
+
+
+def series_of(factors: Sequence[Factor]) -> Factor | None:
+    """The one of ``factors`` to show by colour: the first categorical one, else another numeric one than the axis."""
+    axis = axis_of(factors)
+    left = [f for f in factors if f is not axis]
+    return next((f for f in left if not f.numeric), left[0] if left else None)
+
+
 def is_nic(link: Link) -> bool:
     """Whether this is the first link of a host."""
     return link.typed.host_nic
@@ -282,8 +295,12 @@ class RunView:
         Of factors swept in step, the numeric one stands for all. Factors implied by a name such as ``case`` are left
         out.
         """
+        return self.telling([f.name for f in self.factors])
+
+    def telling(self, names: Collection[str]) -> tuple[Factor, ...]:
+        """Those of the factors ``names`` that distinguish their combinations, as ``swept`` does of all."""
         kept: list[Factor] = []
-        for factor in (f for f in self.factors if len(f.values) > 1):
+        for factor in (f for f in self.factors if f.name in names and len(f.values) > 1):
             twin = next((i for i, other in enumerate(kept) if self._in_step(factor, other)), None)
             if twin is None:
                 kept.append(factor)
@@ -291,6 +308,16 @@ class RunView:
                 kept[twin] = factor
         said = [f for f in kept if any(not g.numeric and self._says(g, f) for g in kept if g is not f)]
         return tuple(f for f in kept if f not in said)
+
+    def free(self, one: Summarised) -> tuple[Factor, ...]:
+        """The factors that distinguish the values of a figure: of those that its expression leaves free."""
+        return self.telling(one.values[0].factors) if one.values else ()
+
+    def in_order(self, one: Summarised) -> list[Value]:
+        """The values of a figure in the order of the factors' values."""
+        free = self.free(one)
+        order = {f.name: {v: i for i, v in enumerate(f.values)} for f in free}
+        return sorted(one.values, key=lambda v: [order[f.name].get(v.factors[f.name], -1) for f in free])
 
     def said_by(self, factor: Factor) -> tuple[Factor, ...]:
         """The factors left out of ``swept`` because this factor's values imply theirs."""
@@ -322,13 +349,12 @@ class RunView:
     @cached_property
     def axis(self) -> Factor | None:
         """The factor on the x axis: the numeric one with most values."""
-        return max((f for f in self.swept if f.numeric), key=lambda f: len(f.values), default=None)
+        return axis_of(self.swept)
 
     @cached_property
     def series(self) -> Factor | None:
         """The factor shown by colour: the first categorical one, else another numeric one."""
-        left = [f for f in self.swept if f is not self.axis]
-        return next((f for f in left if not f.numeric), left[0] if left else None)
+        return series_of(self.swept)
 
     @cached_property
     def panels(self) -> tuple[Factor, ...]:

@@ -27,7 +27,7 @@ from weir.metrics.expect.evaluate import evaluate
 from weir.metrics.expect.parser import parse_check, parse_expression
 from weir.metrics.expect.stored import Kept, Wanted, evaluate_stored, name_of
 from weir.metrics.expect.syntax import MEMBERS, REPEAT, Call, Compare, Node, OneOf, Quantified, Text, references, walk
-from weir.metrics.expect.table import Value, frame_of, tabulate, tabulate_all
+from weir.metrics.expect.table import Value, frame_of, paired_difference, tabulate, tabulate_all
 from weir.metrics.expect.verdict import Expectation, Measurement, Outcome, Verdict, percent
 from weir.metrics.scanner import ExpectError
 from weir.run.quantity import same_value
@@ -46,6 +46,7 @@ __all__ = [
     "evaluate_stored",
     "frame_of",
     "name_of",
+    "paired_difference",
     "parse",
     "parse_number",
     "percent",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -21,15 +21,16 @@ from weir.metrics.expect.labels import rank_interval
 from weir.metrics.expect.parser import parse_expression
 from weir.metrics.expect.repeats import repeat_calls, repeat_interval
 from weir.metrics.expect.resample import Resampling
+from weir.metrics.expect.sides import NO_INTERVAL, Range
 from weir.metrics.expect.source import Context, Source
 from weir.metrics.expect.syntax import Call, Node
-from weir.metrics.expect.values import UndecidedError
+from weir.metrics.expect.values import Amount, UndecidedError, arithmetic
 from weir.metrics.expect.verdict import Expectation
 from weir.metrics.scanner import ExpectError
 from weir.run import Run
 from weir.run.quantity import ONE, RATE, SIZE, TIME, Dimension, format_quantity, format_share
 
-__all__ = ["Value", "frame_of", "tabulate", "tabulate_all"]
+__all__ = ["Sampled", "Value", "frame_of", "paired_difference", "tabulate", "tabulate_all"]
 
 _UNITS: Mapping[Dimension, tuple[str, float]] = {
     ONE: ("1", 1.0),
@@ -39,6 +40,29 @@ _UNITS: Mapping[Dimension, tuple[str, float]] = {
     (0, -1): ("1/s", 1.0),
     (2, -2): ("(bit/s)²", 1.0),
 }
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A number over several repeats, and its values on the subsets of them."""
+
+    resampling: Resampling
+    whole: Amount
+    parts: tuple[Amount, ...]
+
+    @property
+    def interval(self) -> Range:
+        """The confidence interval of the number."""
+        return self.resampling.interval(self.whole, self.parts, abs(self.whole.value))
+
+    def less(self, other: Sampled) -> Range:
+        """The interval of the difference to ``other``, whose repeats are the same and ran the same random draws."""
+        whole, *parts = map(_difference, (self.whole, *self.parts), (other.whole, *other.parts))
+        return self.resampling.interval(whole, parts, max(abs(self.whole.value), abs(other.whole.value)))
+
+
+def _difference(one: Amount, other: Amount) -> Amount:
+    return arithmetic("-", one, other)
 
 
 @dataclass(frozen=True)
@@ -60,6 +84,8 @@ class Value:
     """Why the value is undefined, or another remark."""
     percent: bool = False
     """Whether people read the value in percent."""
+    sampled: Sampled | None = field(default=None, compare=False, repr=False)
+    """What its interval comes from; ``None`` with one repeat, and for functions over repeats."""
 
     @property
     def unit(self) -> str:
@@ -76,6 +102,16 @@ class Value:
     def show(self, base: float) -> str:
         """Formats a number in base units for people."""
         return format_share(base) if self.percent else format_quantity(base, self.dimension)
+
+
+def paired_difference(one: Value, other: Value) -> Range | None:
+    """The interval of ``one - other``, repeat by repeat; ``None`` if they do not have the same repeats."""
+    if one.sampled is None or other.sampled is None or one.sampled.resampling != other.sampled.resampling:
+        return None
+    try:
+        return one.sampled.less(other.sampled)
+    except UndecidedError:  # too large for a number
+        return None
 
 
 def tabulate(
@@ -205,9 +241,11 @@ def _number(judge: Judge, context: Context, point: Mapping[str, str]) -> Value:
     here = context.only(repeats) if repeats else context
     amounts = Amounts(source)
     amount = amounts.amount(node, here)
-    low = high = math.nan
+    low, high = NO_INTERVAL
+    sampled = None
     if len(repeats) > 1 and amount.bound == "exact":
-        low, high = _interval(amounts, node, here, repeats, judge.level)
+        sampled = _sampled(amounts, node, here, amount, Resampling.of(node, repeats, judge.level))
+        low, high = sampled.interval if sampled else _other_interval(amounts, node, here, repeats, judge.level)
     return Value(
         point,
         amount.value,
@@ -217,6 +255,7 @@ def _number(judge: Judge, context: Context, point: Mapping[str, str]) -> Value:
         amount.dimension,
         censored=amount.bound == "more",
         percent=is_percent(node),
+        sampled=sampled,
         note=_note(amount.bound, len(repeats), of),
     )
 
@@ -227,17 +266,20 @@ def _note(bound: str, compared: int, of: int) -> str:
     return f"some repeats are missing: {compared} of {of} used" if compared < of else ""
 
 
-def _interval(
-    amounts: Amounts, node: Node, context: Context, repeats: tuple[int, ...], level: float
-) -> tuple[float, float]:
+def _other_interval(amounts: Amounts, node: Node, context: Context, repeats: tuple[int, ...], level: float) -> Range:
+    """The interval of a rank or of a function over repeats."""
     if isinstance(node, Call) and node.function == "rank":
         return rank_interval(amounts, node, context, repeats, level)
-    if calls := repeat_calls(node):
-        return repeat_interval(amounts, calls[0], context, level) if node is calls[0] else (math.nan, math.nan)
-    resampling = Resampling.of(node, repeats, level)
-    amount = amounts.amount(node, context)
+    calls = repeat_calls(node)
+    return repeat_interval(amounts, calls[0], context, level) if calls and node is calls[0] else NO_INTERVAL
+
+
+def _sampled(amounts: Amounts, node: Node, context: Context, whole: Amount, resampling: Resampling) -> Sampled | None:
+    """The values on subsets of the repeats; ``None`` if one is undefined, or if they give no interval."""
+    if (isinstance(node, Call) and node.function == "rank") or repeat_calls(node):
+        return None
     try:
-        others = [amounts.amount(node, part) for part in resampling.contexts(context)]
+        parts = tuple(amounts.amount(node, part) for part in resampling.contexts(context))
     except UndecidedError:
-        return math.nan, math.nan
-    return resampling.interval(amount, others, abs(amount.value))
+        return None
+    return Sampled(resampling, whole, parts)

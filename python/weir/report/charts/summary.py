@@ -1,4 +1,4 @@
-"""The figures that lead a report, as small multiples: one panel each, over the swept factors.
+"""The figures that lead a report, as small multiples: one panel each, over the swept factors that it leaves free.
 
 A numeric factor with several values is the x axis. Otherwise each combination of factors is a row with a dot, so that
 its name stands beside it.
@@ -7,7 +7,7 @@ its name stands beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 from textwrap import wrap
@@ -15,6 +15,7 @@ from textwrap import wrap
 import altair as alt
 import polars as pl
 
+from weir.metrics.expect import Value
 from weir.metrics.summary import Summarised
 from weir.report import theme
 from weir.report._text import Unit, greatest, least, shortened, unit_for
@@ -30,17 +31,21 @@ from weir.report.charts._base import (
     tooltip,
 )
 from weir.report.lead import DIFFERS, direction
-from weir.report.view import CellView, Factor, RunView
+from weir.report.view import Factor, RunView, axis_of, series_of
 
 __all__ = ["CHART", "chart_of"]
 
 _FEW_VALUES = 3
 """A numeric factor with more values is an axis."""
+_SHORT = 12
+"""Characters of the longest name of a row, up to which three panels fit beside each other on a sheet of paper."""
 _LABELLED = 10
 """Up to so many rows have their values beside the dots."""
 _MANY_ROWS = 60
 _MANY_COLOURS = 7
 _MANY_PANELS = 12
+_NO_FACTOR = "the run"
+"""Names the row of a figure whose expression leaves no factor free."""
 _TOLD = 4
 """Places without a value that a remark names."""
 _FLAT = 0.6
@@ -57,14 +62,17 @@ class _Layout:
     panels: tuple[Factor, ...] = ()
 
 
-def _layout(run: RunView, figures: Sequence[Summarised]) -> _Layout:
+def _layout(run: RunView, one: Summarised, figures: Sequence[Summarised]) -> _Layout:
     """A numeric factor of many values as x axis, the factor with the largest effect on the figures as colour.
 
-    Without such an axis, names are rows, and the factor with the largest effect among the others is the colour.
+    Without such an axis, names are rows, and the factor with the largest effect among the others is the colour. Only
+    the factors that the expression of ``one`` leaves free count.
     """
-    axis = run.axis if run.axis is not None and len(run.axis.values) > _FEW_VALUES else None
-    first = axis or run.series or run.axis
-    left = sorted((f for f in run.swept if f is not first), key=lambda f: -effect(f, figures))
+    free = run.free(one)
+    numeric = axis_of(free)
+    axis = numeric if numeric is not None and len(numeric.values) > _FEW_VALUES else None
+    first = axis or series_of(free) or numeric
+    left = sorted((f for f in free if f is not first), key=lambda f: -effect(f, figures))
     colour = next((f for f in left if len(f.values) <= _MANY_COLOURS or axis is not None), None)
     rest = tuple(f for f in left if f is not colour)
     if axis is not None:
@@ -90,14 +98,16 @@ def _draw(run: RunView, medium: Medium, figures: Sequence[Summarised] | None = N
     shown = [one for one in (run.figures if figures is None else figures) if one.known]
     if not shown or not run.swept:
         return None
-    layout = _layout(run, shown)
-    panels, said = _panels(run, shown, layout)
+    panels, said = _panels(run, shown)
     if not panels:
         return None
-    rows = pl.concat([frame for _, frame in panels])
-    parts = [_panel(run, medium, layout, k, title, frame) for k, (title, frame) in enumerate(panels)]
-    columns = 1 if len(parts) == 1 else 3 if len(parts) % 3 == 0 and layout.x is None else 2
+    rows = pl.concat([panel.rows for panel in panels])
+    parts = [_panel(medium, k, panel) for k, panel in enumerate(panels)]
+    narrow = all(panel.layout.x is None for panel in panels)
+    columns = 1 if len(parts) == 1 else 3 if len(parts) % 3 == 0 and narrow else 2
     spec = parts[0] if len(parts) == 1 else alt.concat(*parts, columns=columns)
+    if len({panel.layout.colour.name for panel in panels if panel.layout.colour}) > 1:
+        spec = spec.resolve_scale(color="independent")
     lacking = [text for one in shown for text in _without_value(run, one)]
     if lacking and not medium.page:
         spec = spec.properties(title=_footnote(lacking, 1 if len(parts) == 1 else 2))
@@ -107,32 +117,43 @@ def _draw(run: RunView, medium: Medium, figures: Sequence[Summarised] | None = N
         said.append(
             f"Mean over {run.counted.have} with its 95 % confidence interval, cut off where it leaves the figure."
         )
+    longest = max(len(name) for name in rows["row"])
+    width = 300 if not narrow else 180 if longest <= _SHORT else 220
     names = {"value": "value", "low": "95 % confidence, low", "high": "95 % confidence, high", "n": "repeats"}
     return Drawing(
         plain_spec(spec), {"summary": rows}, _say(panels), tuple(said), columns=columns,
-        panel_width=220 if layout.x is None else 300, span=1 if len(parts) == 1 else 2, csv_names=names,
+        panel_width=width, span=1 if len(parts) == 1 else 2, csv_names=names,
     )  # fmt: skip
 
 
-def _panels(
-    run: RunView, figures: Sequence[Summarised], layout: _Layout
-) -> tuple[list[tuple[str, pl.DataFrame]], list[str]]:
-    """The title and rows of each panel, and remarks."""
-    found: list[tuple[str, pl.DataFrame]] = []
-    views = run.combinations[:_MANY_ROWS] if layout.x is None else run.combinations
-    said = [f"The first {len(views)} of {len(run.combinations)} cells."] if len(views) < len(run.combinations) else []
+@dataclass(frozen=True)
+class _Panel:
+    title: str
+    rows: pl.DataFrame
+    layout: _Layout
+
+
+def _panels(run: RunView, figures: Sequence[Summarised]) -> tuple[list[_Panel], list[str]]:
+    """The panels of each figure, and remarks."""
+    found: list[_Panel] = []
+    said: list[str] = []
     for one in figures:
-        unit = _unit(one)
-        for key in dict.fromkeys(_texts(view, layout.panels) for view in views):
+        unit, layout = _unit(one), _layout(run, one, figures)
+        values = run.in_order(one)
+        if layout.x is None and len(values) > _MANY_ROWS:
+            said.append(f"The first {_MANY_ROWS} of {len(values)} cells.")
+            values = values[:_MANY_ROWS]
+        for key in dict.fromkeys(_texts(value, layout.panels) for value in values):
             title = ", ".join([one.figure.name, *(f"{f.name} {v}" for f, v in zip(layout.panels, key, strict=True))])
-            own = [view for view in views if _texts(view, layout.panels) == key]
-            frame = _rows(own, one, layout, unit, len(found))
-            if frame["value"].is_not_null().any():
-                found.append((f"{title} ({unit.label})" if unit.label else title, frame))
+            own = [value for value in values if _texts(value, layout.panels) == key]
+            rows = _rows(own, one, layout, unit, len(found))
+            if rows["value"].is_not_null().any():
+                found.append(_Panel(f"{title} ({unit.label})" if unit.label else title, rows, layout))
+    said = list(dict.fromkeys(said))
     if len(found) > _MANY_PANELS:
         said.append(f"The first {_MANY_PANELS} of {len(found)} panels.")
-    titles = shortened([title for title, _ in found[:_MANY_PANELS]], 60)
-    return [(title, frame) for title, (_, frame) in zip(titles, found, strict=False)], said
+    titles = shortened([panel.title for panel in found[:_MANY_PANELS]], 60)
+    return [replace(panel, title=title) for title, panel in zip(titles, found, strict=False)], said
 
 
 def _without_value(run: RunView, one: Summarised) -> list[str]:
@@ -141,9 +162,7 @@ def _without_value(run: RunView, one: Summarised) -> list[str]:
     for value in one.values:
         if value not in one.known:
             reason = (value.note or "undefined").removeprefix(f"{one.figure.value}: ")
-            texts = [(f, value.factors[f.name]) for f in run.swept if f.name in value.factors]
-            place = ", ".join(f"{f.name} {text}" if f.numeric else text for f, text in texts)
-            places.setdefault(reason, []).append(place)
+            places.setdefault(reason, []).append(_row(value, run.free(one)))
     return [
         f"{one.figure.name}: no value for {_listed(several)}: {reason.rstrip('.')}."
         for reason, several in places.items()
@@ -162,8 +181,8 @@ def _listed(places: Sequence[str]) -> str:
     return f"{told}; and {more} more" if more > 0 else told
 
 
-def _texts(view: CellView, factors: Sequence[Factor]) -> tuple[str, ...]:
-    return tuple(view.cell.factors.get(f.name, "") for f in factors)
+def _texts(value: Value, factors: Sequence[Factor]) -> tuple[str, ...]:
+    return tuple(value.factors[f.name] for f in factors)
 
 
 def _unit(one: Summarised) -> Unit:
@@ -178,21 +197,20 @@ _SCHEMA = {"panel": pl.Int64, "figure": pl.String, "row": pl.String, "x": pl.Flo
            "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64, "label": pl.String}  # fmt: skip
 
 
-def _rows(views: Sequence[CellView], one: Summarised, layout: _Layout, unit: Unit, panel: int) -> pl.DataFrame:
-    """A row for each of the cells: the value of the figure at its factors."""
+def _rows(values: Sequence[Value], one: Summarised, layout: _Layout, unit: Unit, panel: int) -> pl.DataFrame:
+    """A row for each of ``values``."""
     numbers = dict(zip(layout.x.values, layout.x.numbers or (), strict=True)) if layout.x else {}
     x_unit = unit_for(max(numbers.values(), default=0), layout.x.base) if layout.x else None
     rows = []
-    for view in views:
-        found = next((v for v in one.values if all(view.cell.factors.get(k) == t for k, t in v.factors.items())), None)
-        if found is not None and (found in one.known or layout.x is None):  # a row without a dot is a missing value
+    for found in values:
+        if found in one.known or layout.x is None:  # a row without a dot is a missing value
             value, low, high = (found.amount(b) / unit.factor for b in (found.value, found.low, found.high))
             rows.append({
                 "panel": panel,
                 "figure": one.figure.name,
-                "row": _row(view, layout.rows),
-                "x": numbers[view.cell.factors[layout.x.name]] / x_unit.factor if layout.x and x_unit else None,
-                "series": view.cell.factors.get(layout.colour.name, "") if layout.colour else None,
+                "row": _row(found, layout.rows) or _NO_FACTOR,
+                "x": numbers[found.factors[layout.x.name]] / x_unit.factor if layout.x and x_unit else None,
+                "series": found.factors[layout.colour.name] if layout.colour else None,
                 "value": value,
                 "low": low,
                 "high": high,
@@ -202,14 +220,12 @@ def _rows(views: Sequence[CellView], one: Summarised, layout: _Layout, unit: Uni
     return pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col("value", "low", "high").fill_nan(None))
 
 
-def _row(view: CellView, factors: Sequence[Factor]) -> str:
-    texts = [(f, view.cell.factors.get(f.name, "")) for f in factors]
-    return ", ".join(f"{f.name} {text}" if f.numeric else text for f, text in texts)
+def _row(value: Value, factors: Sequence[Factor]) -> str:
+    return ", ".join(f"{f.name} {value.factors[f.name]}" if f.numeric else value.factors[f.name] for f in factors)
 
 
-def _panel(
-    run: RunView, medium: Medium, layout: _Layout, number: int, title: str, frame: pl.DataFrame
-) -> alt.LayerChart:
+def _panel(medium: Medium, number: int, panel: _Panel) -> alt.LayerChart:
+    layout, title, frame = panel.layout, panel.title, panel.rows
     base = alt.Chart(named("summary")).transform_filter(f"datum.panel === {number}")
     colour: alt.Color | alt.Value[str] = alt.value(theme.ACCENT)
     if layout.colour is not None:
@@ -299,8 +315,8 @@ def _lines(
     return layered.properties(height=medium.height)
 
 
-def _say(panels: Sequence[tuple[str, pl.DataFrame]]) -> str:
-    parts = [f"{title}: from {least(f['value']):.3g} to {greatest(f['value']):.3g}" for title, f in panels]
+def _say(panels: Sequence[_Panel]) -> str:
+    parts = [f"{p.title}: from {least(p.rows['value']):.3g} to {greatest(p.rows['value']):.3g}" for p in panels]
     return "; ".join(parts) + "."
 
 
