@@ -17,6 +17,7 @@ from synthetic import Cell, Dumbbell, sweep, write_run
 
 import weir
 from shared import seal_run
+from weir.cli._scenarios import catalogue_folder
 from weir.report import build, provenance
 from weir.report.bundle import inline_code
 from weir.report.tables import SUMMARY
@@ -366,6 +367,43 @@ def test_past_the_budget_cells_have_tables_only(small: Path, tmp_path: Path, mon
 def test_the_scenario_introduces_itself(small: Path) -> None:
     page = page_of(small)
     assert page.all("p", "source")[0].text == "RR-6034, section 4.1 · scenarios/A/large-flows.yaml"
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("{above}/scenarios/my.yaml", "scenarios/my.yaml"),
+        ("{catalogue}/A/large-flows.yaml", "scenarios/A/large-flows.yaml"),
+        ("/elsewhere/somebody/my.yaml", "my.yaml"),
+        ("../my.yaml", "../my.yaml"),
+    ],
+)
+def test_no_full_path_of_the_scenario_is_shown(tmp_path: Path, path: str, shown: str) -> None:
+    run = write_run(tmp_path / "runs" / "one", bell=Dumbbell(flows=2, duration=10))
+    manifest = json.loads((run / "manifest.json").read_text())
+    file = path.format(above=tmp_path, catalogue=catalogue_folder())
+    manifest["scenario"]["path"] = file
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    page = read_page(build(open_run(seal_run(run))))
+    assert page.all("p", "source")[0].text.endswith(f" · {shown}")
+    assert f"scenario path{shown}" in "".join(page.by_id("provenance").text.split("\n"))
+    assert file == shown or file not in page.source
+
+
+def test_the_verdict_on_the_smallest_tells_its_value_and_the_next(tmp_path: Path) -> None:
+    bells = {cc: Dumbbell(flows=2, duration=10, every=1, passes=(s, s)) for cc, s in (("reno", 0.2), ("bic", 0.8))}
+    claims = [
+        {"claim": claim, "check": f"{function}(goodput.mean over cc) == 'reno'"}
+        for claim, function in (("least", "argmin"), ("most", "argmax"))
+    ]
+    run = write_run(tmp_path / "run", [Cell({"cc": cc}, bell=bell) for cc, bell in bells.items()], expect=claims)
+    rows = [" ".join(e.text.split()) for e in read_page(build(open_run(run))).all("li", "verdict")]
+    holds = re.match(r"holds least reno \(([\d.]+) Mbps\), then bic \(([\d.]+) Mbps\)", rows[0])
+    assert holds is not None, rows[0]
+    least, most = holds.groups()
+    assert float(least) < float(most)
+    assert f"measuredreno {least} Mbps, bic {most} Mbps" in rows[0]
+    assert rows[1].startswith(f"fails most bic ({most} Mbps) against reno ({least} Mbps)")
 
 
 def test_a_scenario_that_is_not_yaml_any_more_is_shown_as_it_is(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def render(view: RunView, level: float = 0.95) -> str:
         .get_template("report.html.j2")
         .render(
             title=view.title,
-            source=" · ".join(part for part in (source, _path(view)) if part),
+            source=" · ".join(part for part in (source, provenance.scenario_path(view)) if part),
             asked=question(rationale),
             headline=headline(shown),
             story=story(view, shown),
@@ -179,12 +179,6 @@ def _tables_note(view: RunView) -> str:
     if view.repeats > 1:
         return f"Means over {view.counted.have} with their 95 % confidence intervals (Student's t)."
     return "One repeat: no confidence intervals."
-
-
-def _path(view: RunView) -> str:
-    scenario = view.run.manifest.get("scenario")
-    path = scenario.get("path") if isinstance(scenario, dict) else scenario
-    return str(path) if isinstance(path, str) and "\n" not in path else ""
 
 
 def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list[tuple[str, Markup]]) -> _Cell:

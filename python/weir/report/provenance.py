@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import weir
 from weir import methods
 from weir.plan import first_phase_remark
 from weir.report._text import quantity
 from weir.report.view import CellView, RunView
 from weir.scenario import texts_in
 
-__all__ = ["about", "clock_of", "facts", "plans", "provenance", "warnings"]
+__all__ = ["about", "clock_of", "facts", "plans", "provenance", "scenario_path", "warnings"]
 
 _HIDDEN = frozenset({"cells", "warnings", "text", "expect", "title"})
 _FIRST = ("method", "seed", "scenario", "versions", "commit", "kernel", "cpu", "start", "end")
@@ -95,6 +97,27 @@ def about(run: RunView) -> tuple[str, str]:
     return document.get("source", "").strip(), document.get("rationale", "").strip()
 
 
+def scenario_path(run: RunView) -> str:
+    """The scenario's file as it was named; empty if unknown.
+
+    A full path would say where its author keeps files. It becomes the path within the catalogue, else within the
+    nearest folder that also holds the run, else the name of the file.
+    """
+    scenario = run.run.manifest.get("scenario")
+    text = scenario.get("path") if isinstance(scenario, Mapping) else scenario
+    if not isinstance(text, str) or "\n" in text:
+        return ""
+    path = Path(text)
+    if not path.is_absolute():
+        return text
+    package = Path(weir.__file__).absolute().parent
+    for root in (package / "catalogue", package.parent.parent / "scenarios"):
+        if path.is_relative_to(root):
+            return f"scenarios/{path.relative_to(root).as_posix()}"
+    above = next(folder for folder in path.parents if run.run.path.absolute().is_relative_to(folder))
+    return path.name if above == above.parent else path.relative_to(above).as_posix()
+
+
 def _first(run: RunView, key: str) -> str:
     return str(run.cells[0].cell.manifest.get(key, "")) if run.cells else ""
 
@@ -115,7 +138,9 @@ def provenance(run: RunView) -> list[tuple[str, str]]:
     if not manifest:
         return [("run", run.run.path.name), ("manifest", "missing: the run is not complete")]
     keys = [k for k in _FIRST if k in manifest] + [k for k in manifest if k not in _FIRST]
-    return [pair for k in keys if k not in _HIDDEN for pair in _flatten(k, manifest[k])]
+    found = [pair for k in keys if k not in _HIDDEN for pair in _flatten(k, manifest[k])]
+    file = scenario_path(run)
+    return [(name, file if file and name in ("scenario", "scenario path") else value) for name, value in found]
 
 
 def _flatten(name: str, value: Any) -> Iterator[tuple[str, str]]:

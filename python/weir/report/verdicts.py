@@ -122,7 +122,19 @@ def _value(m: Measurement, missing: str = "undefined") -> str:
 
 
 def _against(m: Measurement) -> str:
+    if m.numbers:
+        return _words(m)
     return f"{_value(m)} against {m.limit}" if m.against else _value(m)
+
+
+def _words(m: Measurement) -> str:
+    """The value of a factor that leads, with its amount, and the wanted or the next one with theirs."""
+    told = [f"{word} ({m.show(amount)})" for word, amount in m.numbers]
+    if not m.against:
+        return f"{told[0]}, then {told[1]}" if len(told) > 1 else told[0]
+    wanted = str(m.threshold).split(" or ")
+    texts = [text for (word, _), text in zip(m.numbers, told, strict=True) if word in wanted]
+    return f"{told[0]} against {' or '.join(texts) or m.threshold}"
 
 
 def _explanation(verdict: Verdict) -> str:
@@ -149,7 +161,8 @@ def _places(where: Mapping[str, Any]) -> str:
 
 def _measured(run: Run, m: Measurement) -> str:
     rate = as_rate(run, m)
-    parts = [_against(m), m.spread, m.note]
+    every = ", ".join(f"{word} {m.show(amount)}" for word, amount in m.numbers)
+    parts = [every or _against(m), m.spread, m.note]
     if rate is not None:
         parts = [_against(rate.measured), f"{_against(m)} of the bottleneck's {rate.of}", rate.measured.spread, m.note]
     text = "; ".join(part for part in parts if part)

@@ -58,7 +58,9 @@ def judge_label(
     found = amounts.word(part, context)
     truth: bool | None = any(same_value(found, option) for option in wanted)
     margin, ends, dimension = math.nan, NO_INTERVAL, ONE
+    numbers: tuple[tuple[str, float], ...] = ()
     if isinstance(part, Call):
+        numbers = _numbers(amounts, part, context)
         margin, ends = _lead(amounts, part, wanted, context, repeats, level)
         dimension = _dimension(amounts, part, context)
     if not math.isnan(margin):
@@ -83,7 +85,17 @@ def judge_label(
         within_chance=truth is None,
         level=level,
         fixed=False,
+        numbers=numbers,
     )
+
+
+def _numbers(amounts: Amounts, part: Call, context: Context) -> tuple[tuple[str, float], ...]:
+    """The values of the factor with their amounts: the smallest first, of ``argmax`` the largest; none with bounds."""
+    points, all_ = amounts.over(part, context)
+    if any(amount.bound != "exact" for amount in all_):
+        return ()
+    found = [(point[part.over[0]], amount.value) for point, amount in zip(points, all_, strict=True)]
+    return tuple(sorted(found, key=lambda pair: pair[1], reverse=part.function == "argmax"))
 
 
 @dataclass(frozen=True)

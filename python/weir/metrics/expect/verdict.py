@@ -79,6 +79,8 @@ class Measurement:
     """How far the value may be from the threshold, on either side."""
     percent: bool = False
     """Whether people read the numbers in percent."""
+    numbers: tuple[tuple[str, float], ...] = ()
+    """Of ``argmin`` and ``argmax``: the values of the factor with their amounts, the one that leads first."""
 
     @property
     def same(self) -> bool:
