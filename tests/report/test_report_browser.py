@@ -85,28 +85,35 @@ def _altered(page: Path, target: Path, script: str) -> str:
     return target.as_uri()
 
 
-def test_all_folds_but_bulk_are_open_while_it_is_printed(small: Path, tmp_path: Path) -> None:
+def test_folds_are_open_while_it_is_printed_and_the_details_of_verdicts_are_at_the_end(
+    small: Path, tmp_path: Path
+) -> None:
     script = """
       addEventListener("load", () => setTimeout(() => {
-        const folds = () => [...document.querySelectorAll("details")];
-        const shut = (some) => some.filter((fold) => !fold.open && !fold.matches(".bulk")).length;
-        const told = [shut(folds())];
+        const count = (wanted) => [...document.querySelectorAll(wanted)].length;
+        const here = "details:not([open]):not(.bulk):not(.asked):not(.verdicts > .verdict > details)";
+        const told = () => [here, ".verdicts > .verdict", ".at-end > .verdict > dl", ".at-end details:not([open])",
+          "details.bulk:not([open])"].map(count).join(" ");
+        const found = [told()];
         for (const name of ["beforeprint", "afterprint"]) {
           dispatchEvent(new Event(name));
-          told.push(shut(folds()));
+          found.push(told());
         }
-        told.push(folds().filter((fold) => !fold.open && fold.matches(".bulk")).length);
-        document.documentElement.dataset.folds = told.join(" ");
+        document.documentElement.dataset.folds = found.join(" ");
       }, 5000));"""
     url = _altered(_page(small), tmp_path / "page.html", script)
     document, console = _browse(tmp_path / "profile", url, "--dump-dom")
     assert console == []
-    told = re.search(r'data-folds="(\d+) (\d+) (\d+) (\d+)"', document)
+    told = re.search(r'data-folds="([\d ]+)"', document)
     assert told is not None
-    before, printed, after, bulk = map(int, told.groups())
-    assert before == after > 4
-    assert printed == 0
-    assert bulk == 1
+    numbers = list(map(int, told[1].split()))
+    before, printed, after = numbers[:5], numbers[5:10], numbers[10:]
+    assert before == after
+    shut, verdicts, details, _, bulk = before
+    assert shut > 0
+    assert verdicts > 0
+    assert details == 0
+    assert printed == [0, verdicts, verdicts, 0, bulk]
 
 
 def test_a_long_legend_is_stacked_on_a_narrow_page(grid: Path, tmp_path: Path) -> None:

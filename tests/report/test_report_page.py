@@ -312,8 +312,9 @@ def test_a_share_of_several_rates_stays_a_share(tmp_path: Path) -> None:
 def test_what_is_not_printed_is_said(small: Path, one: Path) -> None:
     page = page_of(small)
     said = [" ".join(e.text.split()) for e in page.all("p", "printed")]
-    assert said[:4] == ["One of 4 cells is printed, the one chosen on the page. The page shows the others."] * 4
-    assert said[4].startswith("The scenario's text and the list of plans are not printed")
+    assert said[0].endswith("notes and all comparisons of each verdict are at the end.")
+    assert said[1:5] == ["One of 4 cells is printed, the one chosen on the page. The page shows the others."] * 4
+    assert said[5].startswith("The scenario's text and the list of plans are not printed")
     assert [e.text.lstrip()[:5] for e in page.all("details", "bulk")] == ["Plans", "Scena"]
     assert not any(e.text.startswith("One of") for e in page_of(one).all("p", "printed"))
 

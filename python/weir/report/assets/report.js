@@ -276,18 +276,39 @@
   }
 
   // ---- print ------------------------------------------------------------------------------------------------------
-  // Paper has no folds: all are open while the page is printed.
+  // Paper has no folds: all are open while the page is printed. What unfolds from the question and from the verdicts
+  // goes to the end, so that the outcome and the table of the verdicts come first and together.
   const opened = [];
+  const APART = ".asked, .verdicts > .verdict > details";
 
   function unfold() {
     for (const fold of document.querySelectorAll("details:not([open]):not(.bulk)")) {
+      if (fold.matches(APART)) continue;
       fold.open = true;
       opened.push(fold);
     }
+    for (const [title, folds] of [["The verdicts in detail", ".verdicts > .verdict > details"], ["The set-up", ".asked"]]) {
+      const part = text("section", "", "at-end");
+      part.append(text("h2", title));
+      for (const fold of document.querySelectorAll(folds)) part.append(...copied(fold));
+      if (part.childElementCount > 1) document.querySelector("main").append(part);
+    }
+  }
+
+  // The contents of a fold, below its title if it is a verdict's.
+  function copied(fold) {
+    const [summary, ...rest] = [...fold.children].map((child) => child.cloneNode(true));
+    for (const inner of rest) if (inner.matches("details")) inner.open = true;
+    if (fold.matches(".asked")) return rest;
+    const verdict = text("article", "", "verdict"), head = text("p", "", "head");
+    head.append(...summary.childNodes);
+    verdict.append(head, ...rest);
+    return [verdict];
   }
 
   function refold() {
     for (const fold of opened.splice(0)) fold.open = false;
+    for (const part of document.querySelectorAll(".at-end")) part.remove();
   }
 
   async function start() {
