@@ -9,6 +9,7 @@
 
 #define HIGHSPEED_OPTIONS(OPTION)                                                                                 \
 	OPTION(as_linux, 0, 0, 1, "as Linux 6.12: rows rounded up, growth by acknowledgements, a row found late") \
+	OPTION(keeps_row, 0, 0, 1, "with as_linux: the row never falls, the error of Linux up to 2.6.17")         \
 	WEIR_SLOW_START_OPTIONS(OPTION, 0)
 WEIR_CC_OPTIONS(HIGHSPEED_OPTIONS)
 
@@ -78,15 +79,21 @@ static __always_inline bool highspeed_row_holds(u32 row, u32 w)
 
 /*
  * Linux: row i holds up to window w, so a(w) is rounded up; and an acknowledgement counts once, however many packets it
- * covers, which is RFC 3649's w + a(w) / w taken literally.
+ * covers, which is RFC 3649's w + a(w) / w taken literally. Up to 2.6.17 the loop that should lower the row compared the
+ * wrong way and never ran ("tcp_highspeed: Fix AI updates"): keeps_row.
  */
-static __always_inline void highspeed_linux_increase(struct tcp_sock *tp, struct highspeed *ca)
+static __always_inline void highspeed_linux_increase(struct sock *sk)
 {
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct highspeed *ca = inet_csk_ca(sk);
 	u32 row = highspeed_row(tp->snd_cwnd);
 
 	if (tp->snd_cwnd > highspeed_rows[row].w)
 		row++;
-	ca->row = min_t(u32, row, HIGHSPEED_LINUX_LAST);
+	row = min_t(u32, row, HIGHSPEED_LINUX_LAST);
+	if (OPT(sk, keeps_row))
+		row = max_t(u32, row, ca->row);
+	ca->row = row;
 	if (tp->snd_cwnd >= tp->snd_cwnd_clamp)
 		return;
 	tp->snd_cwnd_cnt += ca->row + 1;
@@ -110,7 +117,7 @@ static void highspeed_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 			return;
 	}
 	if (OPT(sk, as_linux)) {
-		highspeed_linux_increase(tp, ca);
+		highspeed_linux_increase(sk);
 		return;
 	}
 	if (!highspeed_row_holds(ca->row, tp->snd_cwnd))
