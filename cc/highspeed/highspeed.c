@@ -79,8 +79,8 @@ static __always_inline bool highspeed_row_holds(u32 row, u32 w)
 
 /*
  * Linux: row i holds up to window w, so a(w) is rounded up; and an acknowledgement counts once, however many packets it
- * covers, which is RFC 3649's w + a(w) / w taken literally. Up to 2.6.17 the loop that should lower the row compared the
- * wrong way and never ran ("tcp_highspeed: Fix AI updates"): keeps_row.
+ * covers, which is RFC 3649's w + a(w) / w taken literally. Up to 2.6.17 the loop that should lower the row compared
+ * the wrong way and never ran ("tcp_highspeed: Fix AI updates"): keeps_row.
  */
 static __always_inline void highspeed_linux_increase(struct sock *sk)
 {
