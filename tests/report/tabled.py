@@ -763,7 +763,7 @@ def _dots(run: TheRun, rows: list[dict[str, Any]], named: list[str], colour: str
 def by_factor(run: TheRun, metric: str) -> list[Told]:
     """A metric: lines and dots over the x axis, or dots and intervals beside names."""
     shape = run.shape
-    if not _compared(run):
+    if not _compared(run) or _told_by_the_mean(run, metric):
         return []
     entries = ["group"] if metric.startswith(_OF_ENTRIES) else []
     found = run.metric(metric, *entries).drop_nulls("value")
@@ -789,6 +789,20 @@ def by_factor(run: TheRun, metric: str) -> list[Told]:
 _OF_ENTRIES = ("delay.", "completion.", "page.", "goodput.mean")
 
 
+def _told_by_the_mean(run: TheRun, metric: str) -> bool:
+    """Whether the page draws the mean goodput only: the sum is the same multiple of it everywhere."""
+    if metric != "goodput.aggregate.mean" or not run.medium.page:
+        return False
+    if 1 < len({flow["group"] for cell in run.cells for _, flow in cell.flows}) <= 6:
+        return False  # the mean has a panel for each entry
+    sums, means = (run.metric(name).drop_nulls("value").to_dicts() for name in (metric, "goodput.mean"))
+    panels: dict[tuple[str, str], list[float]] = {}
+    for one, other in zip(sums, means, strict=True):
+        if other["value"]:
+            panels.setdefault((one["phase"], one.get("direction", "")), []).append(one["value"] / other["value"])
+    return bool(panels) and all(max(own) - min(own) <= 0.005 * max(own) for own in panels.values())
+
+
 def _apart(rows: list[dict[str, Any]], shape: Shape) -> float:
     """How far the values at a place of the axis are apart at most, as a share of the largest there."""
     places: dict[str, list[float]] = {}
@@ -801,7 +815,7 @@ def _apart(rows: list[dict[str, Any]], shape: Shape) -> float:
 def behind(run: TheRun, metric: str) -> list[Told]:
     """The distance to the best at each place of the axis, where curves are close to each other and differ."""
     shape = run.shape
-    if not _compared(run) or not shape.x or not shape.series:
+    if not _compared(run) or not shape.x or not shape.series or _told_by_the_mean(run, metric):
         return []
     less = metric.startswith(("completion", "page.", "queue."))
     panels: dict[str, list[dict[str, Any]]] = {}

@@ -15,7 +15,9 @@ from synthetic import Cell, Dumbbell, sweep, write_run
 from shared import seal_run
 from weir.metrics import open_run, parse_reference
 from weir.report import build, charts, lead, theme
-from weir.report.charts import CHARTS
+from weir.report.charts import CHARTS, RUN_CHARTS
+from weir.report.figures import PAPER
+from weir.report.view import RunView
 from weir.run import TABLES
 
 
@@ -179,6 +181,28 @@ def test_a_metric_that_is_zero_everywhere_is_a_remark(grid: Path) -> None:
     assert open_run(grid).metrics("timeouts.rate")["value"].to_list() == [0.0] * 48
     assert "by-timeouts-rate" not in page.charts("run")
     assert "Not drawn, because zero in every cell and phase: Timeouts." in page.by_id("sweep").text
+
+
+def test_the_page_draws_the_mean_goodput_alone_if_each_cell_has_as_many_flows(grid: Path, tmp_path: Path) -> None:
+    charts = page_of(grid).charts("run")
+    assert (
+        "The aggregate goodput is this mean times 5 (five), 12 (all); it is not drawn."
+        in charts["by-goodput-mean"]["notes"]
+    )
+    assert not {"by-goodput-aggregate-mean", "behind-goodput-aggregate-mean"} & charts.keys()
+    cells = [
+        Cell({"cc": cc, "streams": str(n)}, bell=Dumbbell(flows=n, duration=10, every=0.5, phase_names=()))
+        for cc in ("reno", "bic")
+        for n in (1, 4)
+    ]
+    other = read_page(build(open_run(write_run(tmp_path / "run", cells)))).charts("run")
+    assert "by-goodput-aggregate-mean" in other
+    assert not any("aggregate" in note for note in other["by-goodput-mean"]["notes"])
+
+
+def test_figures_for_papers_have_both_goodputs(grid: Path) -> None:
+    chart = next(chart for chart in RUN_CHARTS if chart.name == "by-goodput-aggregate-mean")
+    assert chart.draw(RunView(open_run(grid)), PAPER) is not None
 
 
 def test_a_cell_without_a_value_is_named_with_the_reason(tmp_path: Path) -> None:

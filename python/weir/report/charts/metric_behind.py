@@ -22,7 +22,7 @@ from weir.report.charts._base import (
     tooltip,
     value_scale,
 )
-from weir.report.charts.metric_by_factor import has_own_scales, look_of, rows_of, values_of
+from weir.report.charts.metric_by_factor import has_own_scales, look_of, multiple, rows_of, values_of
 from weir.report.view import Factor, RunView
 
 __all__ = ["chart"]
@@ -59,7 +59,7 @@ def chart(
 
 
 def _draw(run: RunView, medium: Medium, *, metric: str, title: str, better: Better, entries: bool) -> Drawing | None:
-    if run.axis is None or run.series is None:
+    if run.axis is None or run.series is None or (medium.page and multiple(run, metric) is not None):
         return None
     if run.unlike and parse_reference(metric).metric.category is Category.FAIRNESS:
         return None  # equal shares are no aim of unlike flows, so that none is the best

@@ -8,7 +8,7 @@ Where curves lie close together, `metric_behind` shows their differences.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import altair as alt
@@ -34,7 +34,7 @@ from weir.report.charts._base import (
 )
 from weir.report.view import Factor, RunView
 
-__all__ = ["chart", "has_own_scales", "look_of", "rows_of", "values_of", "zero_metrics"]
+__all__ = ["chart", "has_own_scales", "look_of", "multiple", "rows_of", "values_of", "zero_metrics"]
 
 
 def chart(
@@ -77,7 +77,7 @@ def _is_zero(rows: pl.DataFrame) -> bool:
 
 
 def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: bool, undefined: str) -> Drawing | None:
-    if run.axis is None and run.series is None:
+    if (run.axis is None and run.series is None) or (medium.page and multiple(run, metric) is not None):
         return None
     summary = values_of(run, metric, entries=entries)
     if summary.is_empty() or _is_zero(summary):
@@ -96,7 +96,8 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: boo
         names["x"] = f"{run.axis.name} ({unit_for(max(run.axis.numbers or (0,)), run.axis.base).label})"
     if run.series:
         names["series"] = run.series.name
-    said = (*_remark(run, rows, folded), *_without_value(run, metric, panels, undefined, entries=entries))
+    lacking = _without_value(run, metric, panels, undefined, entries=entries)
+    said = (*_remark(run, rows, folded), *_multiples(run, medium, metric), *lacking)
     if run.unlike and parse_reference(metric).metric.category is Category.FAIRNESS:
         said = (*said, f"It compares unlike flows ({', '.join(run.unlike)}), for which equal shares are no aim.")
     if run.repeats > 1:
@@ -136,8 +137,53 @@ def values_of(run: RunView, metric: str, *, entries: bool) -> pl.DataFrame:
 
 
 def _summary(run: RunView, metric: str, *, entries: bool) -> pl.DataFrame:
-    each = entries and 1 < len(run.entries) <= _MANY_ENTRIES
-    return run.summary_by_entry(metric) if each else run.summary(metric)
+    return run.summary_by_entry(metric) if entries and _by_entry(run) else run.summary(metric)
+
+
+def _by_entry(run: RunView) -> bool:
+    """Whether metrics of flows have a panel for each entry of the workload."""
+    return 1 < len(run.entries) <= _MANY_ENTRIES
+
+
+_MULTIPLES = {"goodput.aggregate.mean": "goodput.mean"}
+"""Metrics that are a multiple of another one: by the number of flows."""
+
+
+def multiple(run: RunView, metric: str) -> dict[str, float] | None:
+    """By how much ``metric`` is larger than the one that it is a multiple of, by phase, if that is so in each cell.
+
+    Then both have the same pictures, and the page has one of them. ``None`` if they differ.
+    """
+    other = _MULTIPLES.get(metric)
+    if other is None or _by_entry(run):
+        return None
+    mine, its = (values_of(run, name, entries=False) for name in (metric, other))
+    if mine.is_empty() or len(mine) != len(its):
+        return None
+    panels = [c for c in ("phase", "direction") if c in mine.columns]
+    both = mine.join(its, on=[*panels, *(f.name for f in run.factors)], nulls_equal=True, suffix="_other")
+    ratio = pl.col("value") / pl.col("value_other")
+    found = both.filter(pl.col("value_other") != 0).group_by(panels, maintain_order=True)
+    ratios = found.agg(low=ratio.min(), high=ratio.max())
+    if len(both) < len(mine) or ratios.is_empty() or (ratios["high"] - ratios["low"] > SAME * ratios["high"]).any():
+        return None
+    return {", ".join(row[c] or "whole run" for c in panels): row["high"] for row in ratios.to_dicts()}
+
+
+def _multiples(run: RunView, medium: Medium, metric: str) -> tuple[str, ...]:
+    """Says which metrics are not drawn, because they are a multiple of this one."""
+    if not medium.page:
+        return ()
+    found = [multiple(run, other) for other, one in _MULTIPLES.items() if one == metric]
+    texts = [_times(times) for times in found if times]
+    return tuple(f"The aggregate goodput is this mean times {text}; it is not drawn." for text in texts)
+
+
+def _times(times: Mapping[str, float]) -> str:
+    texts = {panel: f"{value:.4g}" for panel, value in times.items()}
+    if len(set(texts.values())) == 1:
+        return next(iter(texts.values()))
+    return ", ".join(f"{text} ({panel})" for panel, text in texts.items())
 
 
 SAME = 0.005
