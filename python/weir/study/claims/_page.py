@@ -208,8 +208,8 @@ class Pages:
     def _coverage(self, letter: str) -> list[str]:
         partial = [
             f"- `{state.unit.scenario}`, {_SIZES[state.unit.version]}, by `{state.unit.method}`: {len(state.used)} of "
-            f"{len(state.scenario.cells())} cells were executed; a check has the repeats that are there, or is open at that "
-            "size."
+            f"{len(state.scenario.cells())} cells were executed; a check has the repeats that are there, or is open at "
+            "that size."
             for state in self.known.values()
             if state.unit.scenario[0] == letter and len(state.used) < len(state.scenario.cells())
         ]
