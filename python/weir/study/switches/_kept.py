@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -11,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-
-from weir._remove import remove_quietly
 
 __all__ = ["KeptTrials"]
 
@@ -64,7 +63,7 @@ class KeptTrials:
     def remove(self) -> None:
         """Removes them all."""
         if self._folder.is_dir():
-            remove_quietly(self._folder)
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _read(file: Path) -> dict[str, Any] | None:
