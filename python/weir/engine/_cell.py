@@ -26,7 +26,17 @@ _ROWS = 1 << 16
 _PLAN = "plan.json"
 _OWN_NAMES = frozenset({_PLAN, MANIFEST, *(f"{name}.parquet" for name in TABLES)})
 """Names of files that the sink writes itself; a method may not open them."""
-_DICTIONARY = frozenset({"flow", "link", "kind", "transfer", "ca_state", "probe"})
+_DICTIONARY = frozenset({"kind", "min_rtt_ns", "probe"})
+"""Columns of few different values."""
+_PLAIN = frozenset(
+    {
+        *("ssthresh", "timeouts"),
+        *(f"{way}_{unit}" for way in ("in", "out", "drop") for unit in ("packets", "bytes")),
+        *("mark_packets", "queue_bytes", "queue_packets", "queue_max_bytes", "queue_delay_ns", "queue_delay_max_ns"),
+    }
+)
+"""Columns of numbers that compress better as they are: they seldom change, or up and down. Of all others, the differences
+between rows are stored (docs/speed.md)."""
 _SCHEMAS = {name: arrow_schema(name) for name in TABLES}
 
 
@@ -170,13 +180,17 @@ class _TableFile:
         self._filled = False
         # A Python file, because its errors carry the errno that distinguishes a full disk.
         self._file = path.open("wb")
-        dictionary = [name for name in schema.names if name in _DICTIONARY]
         self._writer = pq.ParquetWriter(
             self._file,
             schema,
             compression="zstd",
-            use_dictionary=dictionary,
-            column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name not in _DICTIONARY},
+            max_rows_per_page=_ROWS,  # one page of each column: a page costs a compressor
+            use_dictionary=[name for name in schema.names if name in _DICTIONARY],
+            column_encoding={
+                name: "PLAIN" if name in _PLAIN else "DELTA_BINARY_PACKED"
+                for name in schema.names
+                if name not in _DICTIONARY
+            },
         )
 
     @property

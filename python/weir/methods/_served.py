@@ -28,10 +28,12 @@ class Served:
             name: _unchanged(name, of) for name, of in cc.sources_of(plan).items() if control.is_python(name)
         }
         self._askers: dict[str, control.Asker] = {}
-        transports = (self._transport(flow, given["transport"]) for flow, given in _pairs(plan, document))
-        flows = [{**given, "transport": new} for given, new in zip(document["flows"], transports, strict=True)]
-        self.document: dict[str, Any] = {**document, "flows": flows}
-        """The plan with controls that the simulator knows."""
+        self.document: Mapping[str, Any] = document
+        """The plan with controls that the simulator knows; ``document`` itself if it knows all."""
+        if self._paths:
+            transports = (self._transport(flow, given["transport"]) for flow, given in _pairs(plan, document))
+            flows = [{**given, "transport": new} for given, new in zip(document["flows"], transports, strict=True)]
+            self.document = {**document, "flows": flows}
 
     def __enter__(self) -> Self:
         return self

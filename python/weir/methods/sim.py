@@ -86,15 +86,16 @@ class Sim(Method):
         document = json.loads(plan)
         try:
             with Served(document, plan_of(document)) as served:
-                return self._simulate(served, sink, progress)
+                text = plan if served.document is document else json.dumps(served.document)
+                return self._simulate(text, served, sink, progress)
         except (cc.ControlError, control.UserError) as error:
             raise MethodError(str(error)) from error
 
-    def _simulate(self, served: Served, sink: Sink, progress: Progress) -> Outcome:
+    def _simulate(self, plan: str, served: Served, sink: Sink, progress: Progress) -> Outcome:
         from weir import _weir
 
         try:
-            simulator = _weir.Simulator(json.dumps(served.document))
+            simulator = _weir.Simulator(plan)
         except ValueError as error:
             raise MethodError(served.explained(str(error), 0)) from error
         kinds = pa.array(_weir.event_kinds(), pa.string())

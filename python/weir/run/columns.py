@@ -55,7 +55,12 @@ def _array(column: Column, values: Any, kinds: pa.Array) -> pa.Array:
     if not column.nullable:
         return _borrow(column.type, values)
     numbers = np.asarray(memoryview(values))
-    return pa.array(numbers, column.type, mask=numbers == np.iinfo(numbers.dtype).max)
+    nulls = numbers == np.iinfo(numbers.dtype).max
+    if not nulls.any():
+        return _borrow(column.type, values)
+    if nulls.all():
+        return pa.nulls(len(numbers), column.type)
+    return pa.array(numbers, column.type, mask=nulls)
 
 
 def _borrow(type_: pa.DataType, values: Any) -> pa.Array:
