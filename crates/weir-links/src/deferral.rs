@@ -32,7 +32,7 @@ impl<P: Record> Link<P> {
     /// if it must enter at once: its fate is not sure, or nothing else in the pipe says when the far end is due.
     #[inline(always)]
     pub fn defer(&mut self, at: Time, packet: P) -> bool {
-        if self.deferred.packets == self.deferred.room && !self.may_defer(at) {
+        if self.deferred.packets == self.deferred.room && (self.pipe.is_empty() || !self.may_defer(at)) {
             return false;
         }
         if !self.mtu.fits(&packet) {
@@ -54,7 +54,7 @@ impl<P: Record> Link<P> {
         }
         self.catch_up();
         self.advance(at);
-        if !self.pipe.is_empty() && self.surely_passes(u64::from(MOST), self.mtu.bytes()) {
+        if self.surely_passes(u64::from(MOST), self.mtu.bytes()) {
             self.deferred.room = MOST;
         }
         self.deferred.room > 0

@@ -38,7 +38,7 @@ pub(super) struct Sending<'a> {
 
 impl<'a> Sending<'a> {
     /// The sender of flow `index`; none without a connection, or while its process waits for its host.
-    #[inline]
+    #[inline(always)]
     pub fn of(simulation: &'a mut Simulation, index: usize) -> Option<Sending<'a>> {
         let Simulation {
             now,
