@@ -12,7 +12,7 @@ use super::Simulation;
 use super::ends::End;
 use super::links::Forwarded;
 use super::slots::Slots;
-use super::sorting::sort_keys;
+use super::sorting::{Memory, sort_keys};
 use crate::packet::Packet;
 
 /// The packets of more pipes are sorted instead of merged: each has few, if any.
@@ -24,6 +24,8 @@ const SORTED_BITS: u32 = 31;
 const NO_LINK: u32 = u32::MAX;
 /// Packets between the fetch of a link into the cache and its use.
 const FETCHED: usize = 8;
+/// So many links stay in the near cache: none is fetched ahead.
+const NEAR_LINKS: usize = 1024;
 /// Packets of a batch: they stay in the cache.
 const BATCH: usize = 256;
 
@@ -149,7 +151,7 @@ pub(super) struct Batch {
     /// Packets that are not in order, and their times and places in the list, which are sorted.
     unsorted: Vec<(Time, Packet)>,
     order: Vec<u64>,
-    spare: Vec<u64>,
+    sorting: Memory,
     /// The links that the packets of a batch enter next, together with the present one; [`NO_LINK`] for none.
     next: Vec<u32>,
     /// The next packets of the pipes.
@@ -204,7 +206,7 @@ impl Simulation {
     /// Takes the packets before an instant from the many pipes of a region and sorts them: by time, then by pipe. `from` is the
     /// time of the earliest one.
     fn sort_inputs(&mut self, region: u32, batch: &mut Batch, (from, end): (u64, u64)) {
-        let Batch { unsorted, order, spare, due, .. } = batch;
+        let Batch { unsorted, order, sorting, due, .. } = batch;
         unsorted.clear();
         order.clear();
         let pipes = self.slots.pipes;
@@ -230,7 +232,7 @@ impl Simulation {
             *next = ring.front().map_or(Time::MAX, |(at, _)| *at);
         }
         self.calendar.set_many(region, due.drain(..));
-        sort_keys(order, SORTED_BITS, spare);
+        sort_keys(order, SORTED_BITS, sorting);
     }
 
     /// Merges the packets before `end` of few pipes, and passes them over a link.
@@ -289,8 +291,11 @@ impl Simulation {
     fn spread_batch(&mut self, packets: &mut Vec<(Time, Packet)>, next: &mut Vec<u32>, link: u32) {
         next.clear();
         next.extend(packets.iter().map(|(_, packet)| self.routes.fused(packet.place() + 1).unwrap_or(NO_LINK)));
+        let fetches = self.links.len() > NEAR_LINKS;
         for (place, (&(arrival, packet), &entered)) in packets.iter().zip(&*next).enumerate() {
-            self.fetch_links(next, place);
+            if fetches {
+                self.fetch_links(next, place);
+            }
             self.forward_one(arrival, packet, link, Some(entered).filter(|entered| *entered != NO_LINK));
         }
         packets.clear();

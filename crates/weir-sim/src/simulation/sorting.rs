@@ -1,62 +1,52 @@
 //! Sorting by time: the packets of many pipes within a window.
 //!
-//! The times of the packets of a window are spread over it: few of them share their upper bits. Two passes of a radix sort
-//! (D. E. Knuth, "The Art of Computer Programming", volume 3, section 5.2.5, algorithm R) put them in order by these, and
-//! straight insertion (section 5.2.1, algorithm S) what is left.
+//! The times of the packets of a window are spread over it: few of them share their upper bits. Distribution counting (D. E.
+//! Knuth, "The Art of Computer Programming", volume 3, section 5.2, algorithm D) puts them in order by as many of these as
+//! make about one value for each key, and straight insertion (section 5.2.1, algorithm S) what is left.
 
 /// Fewer keys are compared.
 const FEW: usize = 1 << 7;
-/// So many keys are worth a larger table of the values of a digit.
-const MANY: usize = 1 << 12;
+/// The most bits of a digit: a table of its values stays in the nearest cache.
+const DIGIT_BITS: u32 = 13;
 /// Insertion may move so many keys for each one; more are compared.
 const MOST_MOVED: usize = 4;
 
-/// Sorts keys, of which the bits from `low` on tell most. `spare` is memory.
-pub(super) fn sort_keys(keys: &mut [u64], low: u32, spare: &mut Vec<u64>) {
-    match keys.len() {
-        0..FEW => keys.sort_unstable(),
-        FEW..MANY => sort_by_digits::<{ 1 << 8 }>(keys, low, spare),
-        _ => sort_by_digits::<{ 1 << 11 }>(keys, low, spare),
-    }
+/// Memory of a sort.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// By value of the digit: the place of the next key with it.
+    places: Vec<u32>,
+    sorted: Vec<u64>,
 }
 
-/// As [`sort_keys`], by two digits of so many `VALUES` each: a table of them stays in the nearest cache.
-fn sort_by_digits<const VALUES: usize>(keys: &mut [u64], low: u32, spare: &mut Vec<u64>) {
-    let used = keys.iter().fold(0, |all, key| all | key) >> low;
-    let digit_bits = VALUES.trailing_zeros();
-    let bits = (u64::BITS - used.leading_zeros()).max(2 * digit_bits);
-    let upper = low + bits - digit_bits;
-    let lower = upper - digit_bits;
-    let digit = |key: u64, shift: u32| (key >> shift) as usize & (VALUES - 1);
-    let (mut lowers, mut uppers) = ([0_u32; VALUES], [0_u32; VALUES]);
+/// Sorts keys, of which the bits from `low` on tell most.
+pub(super) fn sort_keys(keys: &mut Vec<u64>, low: u32, memory: &mut Memory) {
+    if keys.len() < FEW {
+        return keys.sort_unstable();
+    }
+    let used = keys.iter().fold(0, |all, key| all | key);
+    let digit_bits = (usize::BITS - keys.len().leading_zeros()).min(DIGIT_BITS);
+    let shift = (u64::BITS - used.leading_zeros()).max(low + digit_bits) - digit_bits;
+    let Memory { places, sorted } = memory;
+    places.clear();
+    places.resize(1 << digit_bits, 0);
+    let places = &mut places[..];
+    let mask = places.len() - 1;
     for key in keys.iter() {
-        lowers[digit(*key, lower)] += 1;
-        uppers[digit(*key, upper)] += 1;
+        places[(key >> shift) as usize & mask] += 1;
     }
-    let (mut before_lower, mut before_upper) = (0, 0);
-    for (place_lower, place_upper) in lowers.iter_mut().zip(&mut uppers) {
-        before_lower += std::mem::replace(place_lower, before_lower);
-        before_upper += std::mem::replace(place_upper, before_upper);
+    let mut before = 0;
+    for place in places.iter_mut() {
+        before += std::mem::replace(place, before);
     }
-    spare.resize(keys.len(), 0);
-    distribute(keys, spare, &mut lowers, |key| digit(key, lower));
-    distribute(spare, keys, &mut uppers, |key| digit(key, upper));
-    insert(keys);
-}
-
-/// Puts each key at the place of its digit, and counts that place up.
-#[inline(always)]
-fn distribute<const VALUES: usize>(
-    keys: &[u64],
-    sorted: &mut [u64],
-    places: &mut [u32; VALUES],
-    digit: impl Fn(u64) -> usize,
-) {
-    for key in keys {
-        let place = &mut places[digit(*key)];
+    sorted.resize(keys.len(), 0);
+    for key in keys.iter() {
+        let place = &mut places[(key >> shift) as usize & mask];
         sorted[*place as usize] = *key;
         *place += 1;
     }
+    std::mem::swap(keys, sorted);
+    insert(keys);
 }
 
 /// Sorts keys that are nearly in order.
@@ -100,7 +90,7 @@ mod tests {
             }
             let mut expected = keys.clone();
             expected.sort_unstable();
-            sort_keys(&mut keys, 31, &mut Vec::new());
+            sort_keys(&mut keys, 31, &mut Memory::default());
             prop_assert_eq!(keys, expected);
         }
     }
