@@ -28,7 +28,7 @@ pub(crate) fn floor(span: Dur) -> Dur {
 /// `span` in whole ticks, rounded up.
 #[inline]
 pub(crate) fn ceil(span: Dur) -> Dur {
-    Dur(span.0.next_multiple_of(TICK_NS))
+    Dur(span.0.div_ceil(TICK_NS) * TICK_NS)
 }
 
 /// The instant at which a timer expires that is set at `now` for `timeout`.

@@ -237,7 +237,7 @@ impl Sender {
     }
 
     /// Schedules a tail-loss probe two round trips from now; false if the RTO is used instead.
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_arm_probe(&mut self, now: Time, advancing: bool) -> bool {
         let sock = &self.cc.sock;
         let calm = sock.ca_state == CaState::Open as u8 || sock.ca_state == CaState::Cwr as u8;
