@@ -188,6 +188,7 @@ impl Simulation {
         if inputs.len() <= MOST_MERGED {
             return self.merge_inputs(batch, link, inputs, end);
         }
+        let is_spread = self.links.len() > NEAR_LINKS;
         loop {
             let from = self.calendar.first_of(region).0.0;
             if from >= end {
@@ -198,7 +199,10 @@ impl Simulation {
             for places in order.chunks(BATCH) {
                 packets.extend(places.iter().map(|key| unsorted[(key & ((1 << SORTED_BITS) - 1)) as usize]));
                 self.pass_batch(packets, link);
-                self.spread_batch(packets, next, link);
+                match is_spread {
+                    true => self.spread_batch(packets, next, link),
+                    false => self.forward_batch(packets, link),
+                }
             }
         }
     }
@@ -276,7 +280,7 @@ impl Simulation {
         self.account_losses(link, last);
     }
 
-    /// Moves packets on that a link has sent to few others: over the links fused with it.
+    /// Moves packets on that a link has sent to others nearby: over the links fused with it.
     #[inline(never)]
     fn forward_batch(&mut self, packets: &mut Vec<(Time, Packet)>, link: u32) {
         for &(arrival, packet) in packets.iter() {
@@ -286,16 +290,13 @@ impl Simulation {
         packets.clear();
     }
 
-    /// As [`forward_batch`](Simulation::forward_batch), over many links; `next` is memory.
+    /// As [`forward_batch`](Simulation::forward_batch), over so many links that they are fetched ahead; `next` is memory.
     #[inline(never)]
     fn spread_batch(&mut self, packets: &mut Vec<(Time, Packet)>, next: &mut Vec<u32>, link: u32) {
         next.clear();
         next.extend(packets.iter().map(|(_, packet)| self.routes.fused(packet.place() + 1).unwrap_or(NO_LINK)));
-        let fetches = self.links.len() > NEAR_LINKS;
         for (place, (&(arrival, packet), &entered)) in packets.iter().zip(&*next).enumerate() {
-            if fetches {
-                self.fetch_links(next, place);
-            }
+            self.fetch_links(next, place);
             self.forward_one(arrival, packet, link, Some(entered).filter(|entered| *entered != NO_LINK));
         }
         packets.clear();
