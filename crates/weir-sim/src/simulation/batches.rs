@@ -228,9 +228,12 @@ impl Simulation {
                 unreachable!("the pipes of a router keep the order")
             };
             let before = unsorted.len();
-            for (at, packet) in ring.iter().take_while(|(at, _)| at.0 < end) {
-                order.push((at.0 - from) << SORTED_BITS | unsorted.len() as u64);
-                unsorted.push((*at, packet.hopped()));
+            let (older, newer) = ring.parts();
+            for part in [older, newer] {
+                let taken = &part[..part.partition_point(|(at, _)| at.0 < end)];
+                let places = unsorted.len() as u64..;
+                order.extend(taken.iter().zip(places).map(|((at, _), place)| (at.0 - from) << SORTED_BITS | place));
+                unsorted.extend(taken.iter().map(|(at, packet)| (*at, packet.hopped())));
             }
             ring.skip(unsorted.len() - before);
             *next = ring.front().map_or(Time::MAX, |(at, _)| *at);
