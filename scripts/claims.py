@@ -49,6 +49,11 @@ def main() -> int:
         print(f"{work.unit}: {len(work.missing)} of {work.total} cells, {clock_text(sum(work.seconds.values()))}")
     print(f"{plan.cells} cells to execute, about {clock_text(plan.left_s())}", flush=True)
     failures = []
+    if not asked.list and plan.cells and not asked.force and (engine.commit() or "").endswith("+"):
+        raise StudyError(
+            "crates, cc or python has changes that no commit has, and a result names the commit that it comes from: commit "
+            "them first, or use --force"
+        )
     if not asked.list:
         try:
             failures = execute(plan, store, ROOT / "runs" / "claims", force=asked.force, tell=_tell)
@@ -102,7 +107,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="also what this machine cannot carry in real time, and results with warnings that it was too busy",
+        help="also what this machine cannot carry in real time, results with warnings that it was too busy, and results "
+        "of changed sources",
+    )
+    parser.add_argument(
+        "--unknown",
+        action="store_true",
+        help="also cells whose result is of a commit that this history does not have, or of changed sources",
     )
     parser.add_argument("--anew", action="store_true", help="also cells that have a result")
     parser.add_argument(
@@ -118,10 +129,10 @@ def _works(asked: argparse.Namespace, papers: Papers, scenarios: Mapping[str, Sc
     lacking = {name: why for name in papers.versions if (why := methods.get(name).available()) is not None}
     for name in dict.fromkeys(unit.method for unit in units if unit.method in lacking):
         print(f"not by {name}: {lacking[name]}", file=sys.stderr)
-    found = []
+    found, history = [], engine.history() if asked.unknown else None
     for unit in (unit for unit in units if unit.method not in lacking):
         sized, recorded = scenarios[unit.scenario].version(unit.version), papers.recorded.get(unit.scenario)
-        found.append(work_of(unit, sized, recorded, store, words.where, anew=asked.anew))
+        found.append(work_of(unit, sized, recorded, store, words.where, anew=asked.anew, history=history))
     return sorted(found, key=lambda work: sum(work.seconds.values()))
 
 

@@ -248,6 +248,40 @@ def test_a_changed_figure_is_found(stored: tuple[Scenario, Path], tmp_path: Path
     assert "curve flows differs" in " ".join(found.failures)
 
 
+def test_one_cell_that_takes_long_is_drawn_too(stored: tuple[Scenario, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of eight small cells all are drawn; of eight large ones, one, and another one on another day."""
+    scenario, results = stored
+    monkeypatch.setattr("weir.study.claims._verify._MAX_CELL_PACKETS", 0)
+    days = [verify(_papers(), {NAME: scenario}, Store(results), seed=f"2026-11-{day}").cells for day in (21, 22, 23)]
+    assert {len(cells) for cells in days} == {1}
+    assert len(set(days)) > 1
+
+
+def test_a_result_of_another_history_is_made_anew_if_asked(stored: tuple[Scenario, Path], tmp_path: Path) -> None:
+    scenario, results = stored
+    data = json.loads((results / UNIT.file).read_text())
+    commits = dict(zip(data["cells"], ["known", "known+", "other", *5 * ["known"]], strict=True))
+    for cell, commit in commits.items():
+        data["cells"][cell]["commit"] = commit
+    (tmp_path / UNIT.file).write_text(json.dumps(data))
+    recorded = _papers().recorded[NAME]
+    assert work_of(UNIT, scenario, recorded, Store(tmp_path)).missing == ()
+    found = work_of(UNIT, scenario, recorded, Store(tmp_path), history={"known"})
+    assert [cell.id for cell in found.missing] == [cell for cell, commit in commits.items() if commit != "known"]
+
+
+def test_every_stored_result_names_a_commit_of_this_history() -> None:
+    """A commit of the history; if that is not whole here, such as in an archive, at least none of changed sources."""
+    from weir import engine
+
+    history = engine.history()
+    store = Store(PLACE / "results")
+    named = {(str(unit), result.commit) for unit in store.units() for result in store.cells(unit).values()}
+    if any(commit in history for _, commit in named):
+        assert [f"{unit}: {commit}" for unit, commit in sorted(named) if commit not in history] == []
+    assert [unit for unit, commit in named if commit.endswith("+")] == []
+
+
 def test_an_earlier_set_up_is_told_with_the_command(stored: tuple[Scenario, Path]) -> None:
     _, results = stored
     other = parse(TEXT.replace("queue: 30kB", "queue: 40kB"), "<small>")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         unfinished,
         unproven,
     )
-    from weir.engine._host import commit, facts
+    from weir.engine._host import commit, facts, history
     from weir.engine._job import Cell, Failure, Job, Scenario
     from weir.engine._pool import Message, Slot
     from weir.engine._run import Result, require, run
@@ -60,6 +60,7 @@ __all__ = [
     "display",
     "estimate",
     "facts",
+    "history",
     "in_use",
     "is_disk_full",
     "method_of",
@@ -92,7 +93,7 @@ _PLACES = {
         ),
         "_folder",
     ),
-    **dict.fromkeys(("commit", "facts"), "_host"),
+    **dict.fromkeys(("commit", "facts", "history"), "_host"),
     **dict.fromkeys(("Cell", "Failure", "Job", "Scenario"), "_job"),
     **dict.fromkeys(("Message", "Slot"), "_pool"),
     **dict.fromkeys(("Result", "require", "run"), "_run"),

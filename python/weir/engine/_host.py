@@ -40,6 +40,11 @@ def commit() -> str | None:
     return head + ("+" if changed else "")
 
 
+def history() -> frozenset[str]:
+    """The commits of the checkout that weir runs from, up to the present one; empty outside a checkout."""
+    return frozenset((_git(Path(weir.__file__).parent, "rev-list", "HEAD") or "").split())
+
+
 def _git(folder: Path, *arguments: str) -> str | None:
     command = ["git", "-C", str(folder), "--no-optional-locks", *arguments]
     try:

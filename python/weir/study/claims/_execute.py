@@ -8,7 +8,7 @@ import hashlib
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,7 @@ def work_of(
     where: Mapping[str, Sequence[str]] | None = None,
     *,
     anew: bool = False,
+    history: Container[str] | None = None,
 ) -> Work:
     """The cells of ``scenario`` (in the version of ``unit``) without a current result that has all wanted values.
 
@@ -100,6 +101,7 @@ def work_of(
         store: the stored results.
         where: factor values of the cells that are asked for; default: all cells.
         anew: all of these cells, whether they have a result or not.
+        history: a result of a commit that is not in it does not count, nor one of a changed tree; default: all count.
     """
     run = skeleton(scenario)
     needs = wanted_of(run, scenario, recorded)
@@ -110,7 +112,13 @@ def work_of(
             continue
         total += 1
         result = held.get(cell.id)
-        if anew or result is None or not _is_current(result, cell.plan(), needed_names(needs, bare, recorded)):
+        counts = result is not None and (history is None or result.commit in history)
+        if (
+            anew
+            or result is None
+            or not counts
+            or not _is_current(result, cell.plan(), needed_names(needs, bare, recorded))
+        ):
             baselines[cell.id] = frozenset(needs.baselines(bare))
             wanted |= {cell.id, *baselines[cell.id]}
     missing = tuple(cell for cell in scenario.cells() if cell.id in wanted)

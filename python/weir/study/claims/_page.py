@@ -61,8 +61,8 @@ cells have results. `--anew` executes cells that have results, too; `--only` nam
 the `full`, `quick` or `realtime` size. So `make claims ARGS='--only A5 --version quick --anew'` executes the quick
 cells of claim A5 again, and stores what comes out. An interrupted call continues. Of each executed cell,
 [claims/results](claims/results) has the values that its claims and figures need, with commit, date, processor, seed and
-wall time. `make claims ARGS='--check'` draws some cells, executes them again and compares every stored figure; CI does
-that with the date as seed. By a method with a real clock, a cell that warns of a slow or busy machine is not stored
+wall time; only sources without changes since a commit are executed. `make claims ARGS='--check'` draws small cells and a
+large one, executes them again and compares every stored figure; CI does that with the date as seed. By a method with a real clock, a cell that warns of a slow or busy machine is not stored
 (`--force` stores it). [A page of its own](claims/runs.md) has the wall times, dates and commits of all scenarios.
 """
 _RUNS = """# The runs behind the papers' claims
@@ -168,7 +168,7 @@ class Pages:
                 continue
             walls = sorted(result.wall_s for result in results)
             dates = sorted({result.date for result in results})
-            commits = sorted({result.commit[:7] for result in results if result.commit})
+            commits = sorted({_short(result.commit) for result in results if result.commit})
             cells = f"{len(results)} of {len(state.scenario.cells())}"
             if state.old:
                 cells += f", {len(state.old)} of an earlier set-up"
@@ -463,6 +463,11 @@ def _reasons(one: Judged, scenarios: Collection[str] = ()) -> list[str]:
             found.setdefault((word, linked(note, scenarios, part.scenario)), []).append(f"*{part.text}.*")
     lines = [f"- {word}: {' '.join(texts)} {note}" for (word, note), texts in found.items()]
     return [*lines, ""] if lines else []
+
+
+def _short(commit: str) -> str:
+    """The first digits of a commit, and the sign of a changed tree."""
+    return commit[:7] + "+" * commit.endswith("+")
 
 
 def _seconds(seconds: float) -> str:
