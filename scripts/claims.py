@@ -51,8 +51,8 @@ def main() -> int:
     failures = []
     if not asked.list and plan.cells and not asked.force and (engine.commit() or "").endswith("+"):
         raise StudyError(
-            "crates, cc or python has changes that no commit has, and a result names the commit that it comes from: commit "
-            "them first, or use --force"
+            "crates, cc or python has changes that no commit has, and a result names the commit that it comes from: "
+            "commit them first, or use --force"
         )
     if not asked.list:
         try:
@@ -107,8 +107,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="also what this machine cannot carry in real time, results with warnings that it was too busy, and results "
-        "of changed sources",
+        help="also what this machine cannot carry in real time, results with warnings that it was too busy, and "
+        "results of changed sources",
     )
     parser.add_argument(
         "--unknown",

@@ -35,8 +35,8 @@ _PLAIN = frozenset(
         *("mark_packets", "queue_bytes", "queue_packets", "queue_max_bytes", "queue_delay_ns", "queue_delay_max_ns"),
     }
 )
-"""Columns of numbers that compress better as they are: they seldom change, or up and down. Of all others, the differences
-between rows are stored (docs/speed.md)."""
+"""Columns of numbers that compress better as they are: they seldom change, or up and down. Of all others, the
+differences between rows are stored (docs/speed.md)."""
 _SCHEMAS = {name: arrow_schema(name) for name in TABLES}
 
 

@@ -44,7 +44,7 @@ def verify(
     packets: int = 40_000_000,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Verified:
-    """Draws cells at random, executes them and compares the values with the stored ones: many small ones, and a large one.
+    """Draws cells at random, small ones and a large one, executes them and compares the values with the stored ones.
 
     Args:
         papers: what is stored of a cell.
