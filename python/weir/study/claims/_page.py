@@ -181,8 +181,26 @@ class Pages:
             ]  # fmt: skip
             lines.append("| " + " | ".join(texts) + " |")
         processors = sorted({r.processor for s in self.known.values() for r in s.used.values()})
-        lines += ["", f"Processors: {', '.join(processors)}. Wall times are those of a busy machine.", ""]
+        lines += [
+            "",
+            f"Processors: {', '.join(processors)}. Wall times are those of a busy machine.",
+            *self._in_all(),
+            "",
+        ]
         return "\n".join(lines)
+
+    def _in_all(self) -> list[str]:
+        """How long the cells of the papers' size took together, by the first method."""
+        found = [
+            r for u, s in self.known.items() if (u.version, u.method) == ("full", self.method) for r in s.used.values()
+        ]
+        if not found:
+            return []
+        seconds = sum(result.wall_s for result in found)
+        return [
+            f"At the papers' size, `{self.method}` executed {len(found)} cells with {sum(r.packets for r in found) / 1e9:.0f} "
+            f"billion data packets: {seconds / 3600:.1f} hours of one worker, {seconds / 7200:.1f} of two."
+        ]
 
     def paper(self, letter: str) -> str:
         """The page of a paper."""
