@@ -169,7 +169,7 @@ class Pages:
                 continue
             walls = sorted(result.wall_s for result in results)
             dates = sorted({result.date for result in results})
-            commits = sorted({_short(result.commit) for result in results if result.commit})
+            commits = sorted({_begins(result.commit) for result in results if result.commit})
             cells = f"{len(results)} of {len(state.scenario.cells())}"
             if state.old:
                 cells += f", {len(state.old)} of an earlier set-up"
@@ -484,7 +484,7 @@ def _reasons(one: Judged, scenarios: Collection[str] = ()) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _short(commit: str) -> str:
+def _begins(commit: str) -> str:
     """The first digits of a commit, and the sign of a changed tree."""
     return commit[:7] + "+" * commit.endswith("+")
 
