@@ -191,15 +191,15 @@ class Pages:
 
     def _in_all(self) -> list[str]:
         """How long the cells of the papers' size took together, by the first method."""
-        found = [
-            r for u, s in self.known.items() if (u.version, u.method) == ("full", self.method) for r in s.used.values()
-        ]
+        units = [unit for unit in self.known if (unit.version, unit.method) == ("full", self.method)]
+        found = [result for unit in units for result in self.known[unit].used.values()]
         if not found:
             return []
-        seconds = sum(result.wall_s for result in found)
+        hours = sum(result.wall_s for result in found) / 3600
         return [
-            f"At the papers' size, `{self.method}` executed {len(found)} cells with {sum(r.packets for r in found) / 1e9:.0f} "
-            f"billion data packets: {seconds / 3600:.1f} hours of one worker, {seconds / 7200:.1f} of two."
+            f"At the papers' size, `{self.method}` executed {len(found)} cells with "
+            f"{sum(result.packets for result in found) / 1e9:.0f} billion data packets: "
+            f"{hours:.1f} hours of one worker, {hours / 2:.1f} of two."
         ]
 
     def paper(self, letter: str) -> str:
