@@ -36,8 +36,9 @@ from weir.study.claims import (
 )
 from weir.study.claims._comparisons import Bottleneck, compared
 from weir.study.claims._links import linked
-from weir.study.claims._page import _exception, _ours, _reasons, _verdict
+from weir.study.claims._page import _exception, _ours, _verdict
 from weir.study.claims._papers import Drawn, Recorded
+from weir.study.claims._parts import _brief, introductions, reasons
 from weir.study.claims._record import checks_of, skeleton
 from weir.study.claims._setups import table_of_setups
 
@@ -292,6 +293,66 @@ def test_an_earlier_set_up_is_told_with_the_command(stored: tuple[Scenario, Path
     assert "earlier set-up" in page
 
 
+def test_a_claim_has_a_short_table_and_the_rest_of_its_parts_is_folded(stored: tuple[Scenario, Path]) -> None:
+    scenario, results = stored
+    page = Pages(_papers(), {NAME: scenario}, Store(results)).paper("E")
+    claim = page.partition("## E1\n")[2]
+    open_, _, rest = claim.partition("<details>")
+    rows = [line.split(" | ") for line in open_.splitlines() if line.startswith("| ")]
+    assert rows[0] == ["| part", "weir", "verdict", "why |"], "no scenario gives the paper's figure"
+    assert [row[0].removeprefix("| ") for row in rows[1:3]] == ["1. fills the link", "2. is fair"]
+    ratio = next(row for row in rows if row[0].endswith("ratio"))
+    assert ratio[2:] == ["**fails**", "cause not known |"]
+    assert re.fullmatch(r"[\d.]+ against 2 \(-?[\d.]+ to [\d.]+\)", ratio[1])
+    assert "(Two flows). Judged by `sim`, the papers' size." in open_
+    for expectation in scenario.expect:
+        assert f"*Check*: `{expectation.check}`" in rest
+        assert f"`{expectation.check}`" not in open_
+    assert page.count("<details>") == page.count("</details>") == 3, "the set-ups, the notes, and the parts"
+
+
+def test_a_set_up_is_introduced_with_its_labels_once_and_named_with_its_parts() -> None:
+    text = TEXT.replace("transport.cc: [reno, cubic]", "transport.cc: {old: reno, new: cubic}").partition("expect:")[0]
+    scenarios = {NAME: parse(text, "<small>"), "E1/other": parse(TEXT, "<other>")}
+    part = _part("holds")
+    judged = Judged(_papers().claims[0], (part, part, replace(part, scenario="E1/other"), part))
+    known: set[str] = {"E1/other"}
+    first, _ = introductions(judged, scenarios, known)
+    one, other = (f"[{name}](../../scenarios/{name}.yaml)" for name in (NAME, "E1/other"))
+    by = "Judged by `sim`, the papers' size."
+    assert first == (
+        f"*Set-ups*: parts 1 and 2, 4: {one} (Two flows; cc *old*: reno, *new*: cubic); part 3: {other}. {by}"
+    )
+    assert introductions(replace(judged, parts=(part,)), scenarios, known) == [f"*Set-up*: {one}. {by}", ""]
+
+
+def test_labels_of_rows_stand_for_what_their_rows_have_in_common() -> None:
+    rows = (
+        "{case: few, topology.dumbbell.pairs: 1, duration: 5s}, {case: few, topology.dumbbell.pairs: 1, duration: 6s}"
+    )
+    text = TWO_BY_TWO.replace("  transport.cc: [reno, cubic]\n", f"  zip: [{rows}]\n").partition("expect:")[0]
+    text = text.replace("until: 4s", "").replace(", }", "}")
+    assert parse(text, "<rows>").meanings() == {"case": {"few": "pairs 1"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Short enough.", "Short enough"),
+        ("The card binds. The rest of this note says at some length why it does.", "The card binds"),
+        ("about 2.5 %; at levels lower than 1.0, and with some more words", "about 2.5 %"),
+        ('"not able to go back to its normal throughput state in 50 s"', '"not able to go back to its normal …"'),
+        ("one clause of some words, then a second one of many words", "one clause of some words …"),
+        (
+            "`weir run A/one --set x=y --set z=1` gives something else than that",
+            "`weir run A/one --set x=y --set z=1` …",
+        ),
+    ],
+)
+def test_the_table_has_the_beginning_of_a_long_text(text: str, shown: str) -> None:
+    assert _brief(text, 40) == shown
+
+
 def _part(outcome: str, version: str = "full") -> Part:
     from weir.metrics.expect import Verdict
 
@@ -331,7 +392,7 @@ def test_fitted_parts_count_if_they_fail_and_parts_beyond_the_paper_never() -> N
     mixed = Judged(claim, (holds, replace(holds, **fitted), replace(fails, **beyond)))
     beside = "1 of 1 parts hold; beside them 1 fitted and 1 beyond the paper"
     assert _verdict(mixed) == f"reproduces under an assumption: {beside}"
-    assert _reasons(mixed) == [
+    assert reasons(mixed) == [
         "- Refuted, beyond the paper: *t.* The scenario expected it to hold. Cause not known.",
         "",
     ]
@@ -415,7 +476,7 @@ def test_the_page_has_the_note_of_every_part() -> None:
         replace(_part("holds"), text="five", note=""),
         replace(_part("fails"), text="six", note=""),
     ]
-    assert _reasons(Judged(_papers().claims[0], tuple(parts))) == [
+    assert reasons(Judged(_papers().claims[0], tuple(parts))) == [
         "- Refuted: *one.* a",
         "- Undecided: *two.* b",
         "- Undecided, and expected to fail: *a cell is missing.* c",
@@ -428,7 +489,7 @@ def test_the_page_has_the_note_of_every_part() -> None:
 
 def test_parts_with_the_same_note_share_it() -> None:
     parts = [replace(_part("fails"), text=text, note=note, expected="fails") for text, note in (("a", "n"), ("b", "n"))]
-    assert _reasons(Judged(_papers().claims[0], (*parts, replace(_part("holds"), text="c", note="n")))) == [
+    assert reasons(Judged(_papers().claims[0], (*parts, replace(_part("holds"), text="c", note="n")))) == [
         "- Refuted: *a.* *b.* n",
         "- Holds: *c.* n",
         "",

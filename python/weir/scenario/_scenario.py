@@ -127,6 +127,10 @@ class Scenario:
         """The scenario, its quick version, or the one for real time."""
         return {"full": lambda: self, "quick": self.quick, "realtime": self.realtime}[version]()
 
+    def meanings(self) -> dict[str, dict[str, str]]:
+        """What the labels of the sweep's values stand for, by factor: ``{"queue": {"deep": "16MB"}}``."""
+        return self._sweep.meanings()
+
     def cells(self, quick: bool = False) -> list[Cell]:
         """The cells in the order of the sweep (the last factor varies fastest), the repeats of a cell in sequence.
 

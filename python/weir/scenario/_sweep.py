@@ -22,6 +22,8 @@ MANY_CELLS = 5_000
 MAX_PATHS = 64
 _MAX_NAME = 60
 _MAX_LABEL = 200
+_BRIEF = 40
+"""Characters of a value that tells what its row is."""
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)((?:\[[0-9]{1,6}\])*)\Z")
 # Top-level keys that are not part of the experiment itself.
 _HEAD = ("title", "source", "rationale", "tags", "seed", "repeat", "sweep", "quick", "realtime", "expect")
@@ -80,6 +82,27 @@ class Sweep:
                 for name, text in factor.names:
                     found.setdefault(name, {})[text] = None
         return {name: tuple(texts) for name, texts in found.items()}
+
+    def meanings(self) -> dict[str, dict[str, str]]:
+        """What the labels of values and of rows stand for, by factor: ``{"queue": {"deep": "16MB"}}``.
+
+        Of rows with the same label, what they have in common.
+        """
+        found: dict[str, dict[str, str]] = {}
+        rows: dict[str, list[dict[str, None]]] = {}
+        for factor in (factor for axis in self.axes for factor in axis):
+            names = [name for name in factor.names if name[0] != _CASE[0].name]
+            texts = [_text_of(node) for _, node in factor.values]
+            for (name, label), text in zip(names, texts, strict=True):
+                if label != text:
+                    found.setdefault(name, {})[label] = text
+            for _, label in (name for name in factor.names if name[0] == _CASE[0].name):
+                own = {f"{name} {text}": None for (name, _), text in zip(names, texts, strict=True)}
+                rows.setdefault(label, []).append(own)
+        for label, several in rows.items():
+            common = [text for text in several[0] if all(text in other for other in several)]
+            found.setdefault(_CASE[0].name, {})[label] = ", ".join(t for t in common if len(t) <= _BRIEF)
+        return found
 
     def has(self, wanted: Mapping[str, str], same: Callable[[str, str], bool]) -> bool:
         """Whether a cell has these values of factors, by short name; ``same`` compares two texts of values."""

@@ -11,7 +11,7 @@ from weir.metrics.expect.parser import parse_check
 from weir.metrics.expect.syntax import Between, Binary, Compare, Logic, Node, Number, Quantified, Within, walk
 from weir.run.quantity import ONE, RATE, TIME
 
-__all__ = ["Bottleneck", "compared"]
+__all__ = ["Bottleneck", "compared", "figures"]
 
 _SHARES = "efficiency.capacity"
 _BOTH = 2
@@ -58,12 +58,7 @@ class _Shown(Measurement):
 
         Percentages keep their signs: without, one reads as a ratio.
         """
-        text = super().__str__()
-        if self.unit == "%":
-            return text
-        for word in (" against ", " ± ", " to "):
-            text = text.replace(f" {self.unit}{word}", word) if self.unit else text
-        return text
+        return _once(super().__str__(), self.unit)
 
 
 def compared(verdict: Verdict, bottleneck: Bottleneck, *, named: bool = False, longest: int | None = None) -> str:
@@ -83,15 +78,49 @@ def compared(verdict: Verdict, bottleneck: Bottleneck, *, named: bool = False, l
     return "; ".join(text + _figure(verdict, m, bottleneck) for text, m in zip(texts, shown, strict=True))
 
 
+def figures(verdict: Verdict, bottleneck: Bottleneck) -> str:
+    """The figures of the deciding comparisons alone, each with its interval in brackets: that of the figure against a
+    fixed threshold, else that of the margin.
+    """
+    texts = dict.fromkeys(m.text for m in verdict.measured[: verdict.deciding or 1])
+    first = [next(m for m in verdict.measured if m.text == text) for text in texts]
+    shown = [_bare(_in_unit(verdict, m, bottleneck)) for m in (first if len(first) <= _BOTH else first[:1])]
+    return "; ".join(dict.fromkeys(shown))
+
+
+def _bare(m: Measurement) -> str:
+    if m.outcome == "undecided" and isinstance(m.value, float) and math.isnan(m.value):
+        return m.note
+    text = m.show(m.value) + (f" against {m.limit}" if m.against else "")
+    low, high = (m.low, m.high) if m.fixed else (m.margin_low, m.margin_high)
+    if not m.same and not math.isnan(low):
+        text += f" ({'' if m.fixed else 'margin '}{m.show(low)} to {m.show(high)})"
+    return _once(text, m.unit) if isinstance(m, _Shown) else text
+
+
+def _once(text: str, unit: str) -> str:
+    """The unit once for numbers that stand together, but each with its percent sign."""
+    if unit in ("", "%"):
+        return text
+    for word in (" against ", " ± ", " to "):
+        text = text.replace(f" {unit}{word}", word)
+    return text
+
+
 def _figure(verdict: Verdict, m: Measurement, bottleneck: Bottleneck) -> str:
+    return str(_in_unit(verdict, m, bottleneck))
+
+
+def _in_unit(verdict: Verdict, m: Measurement, bottleneck: Bottleneck) -> Measurement:
+    """The comparison as it is printed."""
     if isinstance(m.value, str) and isinstance(m.threshold, str) and m.against and m.outcome == "fails":
         m = replace(m, value=f"{m.value}, not {m.threshold}", threshold="")
     m = _of_quotient(m)
     if isinstance(m.value, str) or isinstance(m.threshold, str):
-        return str(m)
+        return m
     known: Mapping[str, object] = {field.name: getattr(m, field.name) for field in fields(Measurement)}
     unit = (bottleneck.scale, bottleneck.unit) if _SHARES in verdict.check else _unit(m)
-    return str(m) if unit is None else str(_Shown(**known, scale=unit[0], unit=unit[1]))  # type: ignore[arg-type]
+    return m if unit is None else _Shown(**known, scale=unit[0], unit=unit[1])  # type: ignore[arg-type]
 
 
 def _unit(m: Measurement) -> tuple[float, str] | None:

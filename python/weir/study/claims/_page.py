@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from weir._duration import clock_text
 from weir.scenario import Scenario
 from weir.study.claims._charts import Redrawn, draw, state_of
-from weir.study.claims._comparisons import Bottleneck, compared
-from weir.study.claims._judge import Answer, Judged, Part, State, judge, kept_cells, states
+from weir.study.claims._comparisons import compared
+from weir.study.claims._judge import Judged, Part, State, judge, kept_cells, states
 from weir.study.claims._links import linked
 from weir.study.claims._papers import Claim, Papers, Table
+from weir.study.claims._parts import (
+    SIZES,
+    bottleneck,
+    cell,
+    details,
+    folded,
+    introductions,
+    reasons,
+    short_table,
+)
 from weir.study.claims._setups import table_of_setups
 from weir.study.claims._store import Store, Unit
 
@@ -77,18 +87,21 @@ _UNEXPLAINED = """## Failures without an explanation
 The notes on the papers' pages say why a part fails: a cause that an experiment shows, or a difference of the set-up.
 These have none that an experiment confirms:
 """
-_READING = """[All papers](../claims.md). Intervals are at 95 %, over the repeats of a scenario; one repeat has none. *A
-against B* is our figure against the threshold of the check, which the part gives. Of all cells we print the one nearest
-to the threshold, or, if the part fails, the one that misses it most; of the alternatives of an *or*, the one that
-decides. If a check makes several comparisons, the one that is printed stands before its figures.
-Goodputs that a scenario judges as shares of the bottleneck are printed in Mb/s of the papers' bottleneck, also those of
-smaller versions; where a claim is about one flow, as Mb/s a flow. Versions for real time compare methods and decide no
-part{exception}."""
+_READING = """[All papers](../claims.md). Each part of a claim has a row with the paper's figure and ours. *A against B*
+is our figure against the threshold of the check. Of all cells we print the one nearest to the threshold, or, if the
+part fails, the one that misses it most; of the alternatives of an *or*, the one that decides. Brackets have the 95 %
+interval over the repeats: of our figure, or of the margin if both sides are measured. One repeat has none. Goodputs
+that a scenario judges as shares of the bottleneck are printed in Mb/s of the papers' bottleneck, also those of smaller
+versions; where a claim is about one flow, as Mb/s a flow.
+
+The method and the size above the table decide, unless the row names others. Versions for real time compare methods and
+decide no part{exception}. Below the table, folded, are the notes in full, and of each part its place in the paper, the
+tolerance and its reason, the result that would refute it, its check, and the figures of all methods and sizes. If a
+check makes several comparisons, each stands there before its figures."""
 _SETUPS = """The scenarios at the papers' size. Links are those on the paths of the flows; the round trip is without
 queues and transmission times; flows are those of each entry of the workload. The files have the rest."""
 _SHORT = 110
 """Characters of a check that the page of all claims prints."""
-_SIZES = {"full": "the papers' size", "quick": "reduced size", "realtime": "version for real time"}
 
 
 @dataclass
@@ -158,7 +171,7 @@ class Pages:
         claim = one.claim
         name = self._link(claim) if one.parts else claim.id
         cells = [name, f"{claim.says} ({claim.place})", claim.figure, _ours(one), _verdict(one)]
-        return "| " + " | ".join(_cell(text) for text in cells) + " |"
+        return "| " + " | ".join(cell(text) for text in cells) + " |"
 
     def runs(self) -> str:
         """The table of the cells that were executed, and how long they took."""
@@ -207,11 +220,13 @@ class Pages:
         lines = [_NOTE + f"# {self.papers.titles[letter]}", "", linked(self.papers.intros[letter], self.scenarios), ""]
         own = [one for one in self.judged if one.claim.paper == letter]
         lines += [_READING.format(exception=_exception(own)), ""]
-        lines += self._coverage(letter)
-        lines += [_SETUPS, "", *table_of_setups(self._with_parts(own))]
+        if coverage := self._coverage(letter):
+            lines += folded("Scenarios of which some cells were not executed", coverage)
+        lines += folded("The set-ups at the papers' size", [_SETUPS, "", *table_of_setups(self._with_parts(own))])
         shown: set[str] = set()
+        known: set[str] = set()
         for one in own:
-            lines += self._claim(one, shown)
+            lines += self._claim(one, shown, known)
         left = self.papers.left_out.get(letter, {})
         missing = [f for f in self.papers.figures if f.paper == letter and state_of(f, self.known, self.method) is None]
         lines += ["## Figures not redrawn", ""]
@@ -226,7 +241,7 @@ class Pages:
 
     def _coverage(self, letter: str) -> list[str]:
         partial = [
-            f"- `{state.unit.scenario}`, {_SIZES[state.unit.version]}, by `{state.unit.method}`: {len(state.used)} of "
+            f"- `{state.unit.scenario}`, {SIZES[state.unit.version]}, by `{state.unit.method}`: {len(state.used)} of "
             f"{len(state.scenario.cells())} cells were executed; a check has the repeats that are there, or is open at "
             "that size."
             for state in self.known.values()
@@ -239,42 +254,33 @@ class Pages:
         ]
         return [*partial, *none, ""] if partial or none else []
 
-    def _claim(self, one: Judged, shown: set[str]) -> list[str]:
+    def _claim(self, one: Judged, shown: set[str], known: set[str]) -> list[str]:
+        """A claim; ``shown`` has the figures that the page has already, ``known`` the set-ups that it introduced."""
         claim = one.claim
         lines = [f"## {claim.id}", "", f"**{claim.says}** Paper: {claim.figure} ({claim.place}).", ""]
         lines += [f"Verdict: **{_verdict(one)}**", ""]
-        if claim.assumes:
-            lines += [f"*Assumed*: {linked(claim.assumes, self.scenarios)}", ""]
-        if claim.unexplained:
-            lines += [f"*Not explained*: {linked(claim.unexplained, self.scenarios)}", ""]
-        if claim.untested:
-            lines += [f"*Not tested*: {linked(claim.untested, self.scenarios)}", ""]
-        if claim.reason:
-            lines += [linked(claim.reason, self.scenarios), ""]
-        if one.parts:
-            columns = self._columns(one.parts)
-            lines += [
-                "| part | " + " | ".join(_column(unit) for unit in columns) + " |",
-                "|---|" + "---|" * len(columns),
-            ]
-            lines += [self._part(part, columns, claim) for part in one.parts]
-            lines.append("")
-            lines += _reasons(one, self.scenarios)
         lines += self._pictures(claim, shown)
+        if one.parts:
+            lines += introductions(one, self.scenarios, known)
+            lines += short_table(one, self.scenarios)
+        lines += self._tables(claim, shown)
+        told = {
+            "*Assumed*: ": claim.assumes,
+            "*Not explained*: ": claim.unexplained,
+            "*Not tested*: ": claim.untested,
+            "": claim.reason,
+        }
+        for word, text in told.items():
+            lines += [word + linked(text, self.scenarios), ""] if text else []
+        if notes := reasons(one, self.scenarios):
+            lines += folded("Notes: why parts fail, and what limits those that hold", notes)
+        if one.parts:
+            order = [(method, version) for method, versions in self.papers.versions.items() for version in versions]
+            lines += folded(
+                "Each part: its place in the paper, tolerance, check, and the figures of all methods and sizes",
+                details(one, order, self.scenarios),
+            )
         return lines
-
-    def _columns(self, parts: Sequence[Part]) -> list[tuple[str, str]]:
-        found = {(a.unit.method, a.unit.version): None for part in parts for a in part.answers}
-        order = [(m, v) for m, versions in self.papers.versions.items() for v in versions]
-        found = found or {order[0]: None}
-        return [pair for pair in order if pair in found]
-
-    def _part(self, part: Part, columns: Sequence[tuple[str, str]], claim: Claim) -> str:
-        by = {(a.unit.method, a.unit.version): a for a in part.answers}
-        scenario = linked(f"`{part.scenario}`", self.scenarios)
-        texts = [f"{part.text} ({part.source}; {scenario}).{_basis(part)} *Check*: `{part.check}`"]
-        texts += [_said(by.get(pair), part, claim) for pair in columns]
-        return "| " + " | ".join(_cell(text) for text in texts) + " |"
 
     def _pictures(self, claim: Claim, shown: set[str]) -> list[str]:
         lines = []
@@ -283,13 +289,17 @@ class Pages:
                 state = state_of(figure, self.known, self.method)
                 if state is not None:
                     shown.add(figure.name)
-                    size = _SIZES[state.unit.version]
+                    size = SIZES[state.unit.version]
                     lines += [
                         f'<img src="{figure.name}.svg" width="720" alt="{figure.title}">',
                         "",
                         self._caption(f"{figure.title}. By `{state.unit.method}`, {size}. {figure.caption}".rstrip()),
                         "",
                     ]
+        return lines
+
+    def _tables(self, claim: Claim, shown: set[str]) -> list[str]:
+        lines = []
         for table in self.papers.tables:
             if claim.id in table.claims and table.name not in shown:
                 shown.add(table.name)
@@ -324,18 +334,6 @@ class Pages:
         return [*lines, ""]
 
 
-def _basis(part: Part) -> str:
-    """The paper's figure, the tolerance and what would refute the part, as far as the scenario says so."""
-    named = {
-        "Paper": part.paper,
-        "Tolerance": part.tolerance,
-        "Refuted by": part.refuted_by,
-        "Fitted": part.fitted,
-        "Beyond the paper": part.beyond,
-    }
-    return "".join(f" *{name}*: {text.removesuffix('.')}." for name, text in named.items() if text)
-
-
 def _values(table: Table, state: State) -> dict[tuple[str, str], float]:
     found: dict[tuple[str, str], list[float]] = {}
     for _, result in kept_cells(state, table.where):
@@ -345,31 +343,6 @@ def _values(table: Table, state: State) -> dict[tuple[str, str], float]:
             key = (", ".join(result.factors[name] for name in rows), result.factors[table.columns])
             found.setdefault(key, []).append(value / table.scale)
     return {key: sum(values) / len(values) for key, values in found.items()}
-
-
-def _column(pair: tuple[str, str]) -> str:
-    method, version = pair
-    return f"`{method}`, {_SIZES[version]}"
-
-
-def _said(answer: Answer | None, part: Part, claim: Claim) -> str:
-    if answer is None:
-        return "not judged"
-    verdict = answer.verdict
-    word = {"holds": "holds", "fails": "**fails**", "undecided": "undecided"}[verdict.outcome]
-    if part.fitted and verdict.outcome == "holds":
-        word = "fitted"
-    text = verdict.explanation
-    if verdict.measured:
-        text = compared(verdict, _bottleneck(part, claim), named=verdict.check != part.check)
-    old = " (earlier set-up)" if answer.old else ""
-    if part.contradicted and verdict.outcome == "undecided" and answer.hint != "undecided":
-        text += f"; on the executed cells alone it {answer.hint}, against the reduced size"
-    return f"{word}{old}: {text.removeprefix('Undecided: ')}"
-
-
-def _bottleneck(part: Part, claim: Claim) -> Bottleneck:
-    return Bottleneck(part.capacity_bps, claim.flows)
 
 
 def _ours(one: Judged) -> str:
@@ -390,7 +363,7 @@ def _short(part: Part, claim: Claim) -> str:
     assert part.answer is not None
     verdict = part.answer.verdict
     named = len(verdict.measured[0].text) <= _SHORT
-    return f"{part.text}: {verdict.outcome}, {compared(verdict, _bottleneck(part, claim), named=named, longest=_SHORT)}"
+    return f"{part.text}: {verdict.outcome}, {compared(verdict, bottleneck(part, claim), named=named, longest=_SHORT)}"
 
 
 def _exception(judged: Sequence[Judged]) -> str:
@@ -458,32 +431,6 @@ def _all_reduced(one: Judged) -> bool:
     return all(part.answer is None or part.answer.unit.version == "quick" for part in one.counted)
 
 
-_SAID = {"holds": "Holds", "fails": "Refuted", "undecided": "Undecided"}
-
-
-def _reasons(one: Judged, scenarios: Collection[str] = ()) -> list[str]:
-    """The notes of the scenarios: why parts fail or are undecided, and what limits those that hold.
-
-    Parts that have the same note share it.
-    """
-    found: dict[tuple[str, str], list[str]] = {}
-    for part in one.parts:
-        note = " ".join(part.note.split())
-        if part.outcome == "fails" and part.expected == "holds":
-            note = f"The scenario expected it to hold. {note or 'Cause not known.'}"
-        word = _SAID[part.outcome]
-        if part.outcome == "undecided" and part.expected == "fails" and note:
-            word = "Undecided, and expected to fail"
-        if part.outcome == "holds" and part.expected == "fails" and note:
-            word = "Holds, although the scenario expected it to fail"
-        word = "Fitted" if part.fitted and part.outcome == "holds" else word
-        word += ", beyond the paper" if part.beyond else ""
-        if note:
-            found.setdefault((word, linked(note, scenarios, part.scenario)), []).append(f"*{part.text}.*")
-    lines = [f"- {word}: {' '.join(texts)} {note}" for (word, note), texts in found.items()]
-    return [*lines, ""] if lines else []
-
-
 def _begins(commit: str) -> str:
     """The first digits of a commit, and the sign of a changed tree."""
     return commit[:7] + "+" * commit.endswith("+")
@@ -492,10 +439,6 @@ def _begins(commit: str) -> str:
 def _seconds(seconds: float) -> str:
     """A time with three digits, or in whole seconds: never with an exponent."""
     return f"{seconds:.3g}" if seconds < 1000 else f"{seconds:.0f}"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
 
 
 def is_current(file: Path, figure: Redrawn) -> bool:
