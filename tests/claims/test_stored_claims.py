@@ -353,6 +353,12 @@ def test_the_table_has_the_beginning_of_a_long_text(text: str, shown: str) -> No
     assert _brief(text, 40) == shown
 
 
+def test_a_sentence_that_is_too_short_for_a_reason_is_continued() -> None:
+    text = "They need 3 % less. Other queues were tried, as for 3000 MB, and none gives 30 %."
+    assert _brief(text, 50) == "They need 3 % less"
+    assert _brief(text, 50, 40) == "They need 3 % less. Other queues were tried …"
+
+
 def _part(outcome: str, version: str = "full") -> Part:
     from weir.metrics.expect import Verdict
 

@@ -15,12 +15,14 @@ from weir.study.claims._papers import Claim
 __all__ = ["SIZES", "bottleneck", "cell", "details", "folded", "introductions", "reasons", "short_table"]
 
 SIZES = {"full": "the papers' size", "quick": "reduced size", "realtime": "version for real time"}
-_PAPER = 60
+_PAPER = 80
 """Characters of the paper's figure in the short table."""
 _WHY = 110
 """Characters of the reason of a failure in the short table."""
 _MEANING = 60
 """Characters of what a label stands for."""
+_TELLING = 40
+"""Fewer characters seldom give a reason."""
 _NAMED = 6
 """Up to so many labels of a factor are explained."""
 _SAID = {"holds": "Holds", "fails": "Refuted", "undecided": "Undecided"}
@@ -151,16 +153,16 @@ def _word(answer: Answer | None, part: Part) -> str:
 def _why(part: Part, scenarios: Collection[str]) -> str:
     if part.outcome != "fails":
         return ""
-    return linked(_brief(" ".join(part.note.split()), _WHY), scenarios, part.scenario) or "cause not known"
+    return linked(_brief(" ".join(part.note.split()), _WHY, _TELLING), scenarios, part.scenario) or "cause not known"
 
 
-def _brief(text: str, most: int) -> str:
-    """The beginning of a text: whole sentences or clauses of up to ``most`` characters, or else its first words."""
+def _brief(text: str, most: int, least: int = 0) -> str:
+    """The beginning of a text: whole sentences of ``least`` to ``most`` characters, else clauses or words."""
     text = text.strip()
     if len(text) <= most:
         return text.removesuffix(".")
     ends = [m.start() for m in re.finditer(r"[.;:](?= )|,(?= )", text) if _whole(text[: m.start()])]
-    sentences = [end for end in ends if text[end] in ".;" and end <= most]
+    sentences = [end for end in ends if text[end] in ".;" and least <= end <= most]
     clauses = [end for end in ends if end <= most]
     if sentences:
         return text[: sentences[-1]]
