@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import altair as alt
 import polars as pl
 import pytest
 from reading import Page, page_of, read_page
@@ -22,10 +23,12 @@ from weir.metrics.expect.table import Sampled
 from weir.metrics.expect.values import Amount
 from weir.metrics.summary import Figure, Summarised, summarise
 from weir.report import build
+from weir.report.charts._base import is_cut
 from weir.report.charts.summary import _scale, chart_of
 from weir.report.figures import PAPER
-from weir.report.lead import direction, lead_figures
-from weir.report.story import _doubt, _figure, _interval, question
+from weir.report.lead import direction, lead_figures, metrics_of, origin
+from weir.report.story import _doubt, _figure, _interval, question, story
+from weir.report.verdicts import ShownVerdict
 from weir.report.view import RunView
 from weir.run import Run, open_run
 from weir.run.quantity import ONE
@@ -85,7 +88,7 @@ def test_figures_that_the_scenario_names_are_the_picture_a_panel_each(named_page
 
 def test_the_sentences_say_the_figures_with_their_places(named_page: Page) -> None:
     lines = _lines(named_page)
-    same = r"[\d.]+ Mbps everywhere, to within 2 %"
+    same = r"both have [\d.]+ Mbps, to within 2 %"
     assert re.fullmatch(f"Goodput of the page: at rtt 20ms, {same}; at rtt 100ms, {same}.", lines[0])
     assert lines[2].startswith("Gain: ")
 
@@ -108,7 +111,7 @@ def test_a_sentence_names_the_best_and_the_worst_at_both_ends_of_the_axis(four: 
     of = {"reno": (0.9, 0.4, 0.8), "bic": (0.5, 1.0, 0.8), "cubic": (0.8, 0.9, 0.8), "htcp": (0.7, 0.9, 0.81)}
     shares = {(cc, rtt): own[k] for cc, own in of.items() for k, rtt in enumerate(("20ms", "50ms", "100ms"))}
     assert _sentence(four, shares, "cc", "rtt") == (
-        "at rtt 20ms, from 0.500 (bic) to 0.900 (reno); at rtt 100ms, 0.810 everywhere, to within 2 %; "
+        "at rtt 20ms, from 0.500 (bic) to 0.900 (reno); at rtt 100ms, all 4 have 0.810, to within 2 %; "
         "in between down to 0.400 (reno, rtt 50ms) and up to 1.00 (bic, rtt 50ms)."
     )
 
@@ -338,7 +341,64 @@ def test_without_common_repeats_the_two_intervals_decide() -> None:
 @pytest.mark.parametrize("values", [(4.6882, 4.6891), (4.6882, 4.6882), (100.0, 100.5)])
 def test_a_difference_that_does_not_matter_does_not_fill_the_picture(values: tuple[float, float]) -> None:
     none = pl.Series([None, None], dtype=pl.Float64)
-    low, high = _scale(pl.DataFrame({"value": values, "low": none, "high": none}), "x").to_dict()["domain"]
+    low, high = _scale(pl.DataFrame({"value": values, "low": none, "high": none})).to_dict()["domain"]
     assert high - low >= 0.0199 * max(values)
     assert low < min(values)
     assert max(values) < high
+
+
+def _framed(*rows: tuple[float, float | None, float | None]) -> pl.DataFrame:
+    schema = {"value": pl.Float64, "low": pl.Float64, "high": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+@pytest.mark.parametrize(
+    ("rows", "cut"),
+    [
+        # The page of examples/access-line.yaml: from 287 ms to 1.92 s around 1.10 s.
+        (((1.10, 0.287, 1.92), (0.238, 0.173, 0.303)), False),
+        # Two repeats: an interval of 2.4 times the largest value flattens the others.
+        (((1.0, -0.2, 2.2), (0.5, 0.45, 0.55)), True),
+        (((1.0, 0.1, 1.9), (1.0, None, None)), False),
+        (((0.97, 0.2, 1.8), (0.95, 0.9, 1.0)), False),
+    ],
+)
+def test_intervals_fit_into_the_picture_unless_they_are_out_of_proportion(
+    rows: tuple[tuple[float, float | None, float | None], ...], cut: bool
+) -> None:
+    frame = _framed(*rows)
+    low, high = _scale(frame).to_dict()["domain"]
+    assert is_cut(frame, _scale(frame)) == cut
+    assert low <= min(value for value, _, _ in rows)
+    assert max(value for value, _, _ in rows) <= high
+    for _, start, end in rows[1:] if cut else rows:
+        if start is not None and end is not None:
+            assert low <= start
+            assert end <= high
+
+
+def test_only_a_picture_that_cuts_an_interval_says_so(named_page: Page) -> None:
+    (note,) = named_page.charts("lead")["summary"]["notes"]
+    assert note == "Mean over 2 repeats with its 95 % confidence interval."
+    assert not is_cut(_framed((1.0, -9.0, 9.0)), alt.Scale(zero=True)), "such a scale makes room"
+
+
+def test_the_caption_says_why_the_figures_lead(named_page: Page, plain: Run, grid_page: Page) -> None:
+    assert named_page.charts("lead")["summary"]["caption"].startswith("The figures of the scenario's summary. A scale")
+    assert grid_page.charts("lead")["summary"]["caption"].startswith("The metric that most claims name. A scale")
+    assert origin(plain, lead_figures(plain, several=True)).startswith("The scenario names no figures")
+
+
+def test_claims_about_the_leading_metric_are_named_first(four: RunView) -> None:
+    leading = metrics_of(four.figures[0].figure.value)
+    shown = [
+        ShownVerdict(f"claim {k}", "holds", (), metrics=frozenset(metrics))
+        for k, metrics in enumerate([{"timeouts"}, {"timeouts"}, leading, set(), leading | {"timeouts"}])
+    ]
+    (line,) = (line for line in story(four, shown) if line.outcome == "holds")
+    assert line.text == "claim 2; claim 4; claim 0; and 2 more."
+
+
+def test_a_malformed_check_has_no_metrics() -> None:
+    assert metrics_of("goodput.mean{cc: bic} < 2Mbps and jain@all > 0.9") == {"goodput", "jain"}
+    assert metrics_of("goodput.mean <=") == metrics_of("no.such.metric") == frozenset()

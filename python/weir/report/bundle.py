@@ -32,7 +32,7 @@ def chart_item(chart: Chart, drawing: Drawing | None, drawn: Medium) -> dict[str
         "name": chart.name,
         "title": chart.title,
         "section": chart.section,
-        "caption": chart.caption,
+        "caption": drawing.caption or chart.caption,
         "notes": list(drawing.notes),
         "columns": drawing.columns,
         "panel": drawing.panel_width,

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from weir.metrics import Category, MetricError, parse_reference
 from weir.metrics.expect import ExpectError
-from weir.metrics.expect.parser import parse_check
+from weir.metrics.expect.parser import parse_check, parse_expression
 from weir.metrics.expect.syntax import references
 from weir.metrics.reference import Reference
 from weir.metrics.summary import Figure, Summarised, figures_of, summarise
 from weir.run import Plan, Run, RunError
 
-__all__ = ["difference", "direction", "lead_figures", "most_claimed", "spread"]
+__all__ = ["difference", "direction", "lead_figures", "metrics_of", "most_claimed", "origin", "spread"]
 
 DIFFERS = 0.02
 """Values differ if their range is at least this share of the largest."""
@@ -80,6 +80,16 @@ def _chosen(run: Run, last: str) -> Summarised | None:
     several = [one for one in found.values() if len(one.known) > 1]
     differing = [found[text] for text in usual if difference(found[text]) >= DIFFERS]
     return next(iter([*differing, *several]), None)
+
+
+def origin(run: Run, figures: Sequence[Summarised]) -> str:
+    """Says why these figures lead the report, in a sentence."""
+    if figures_of(run):
+        return "The figures of the scenario's summary."
+    claimed = {text for texts in _counted(run).values() for text in texts}
+    if len(figures) == 1 and figures[0].figure.value in claimed:
+        return "The metric that most claims name."
+    return "The scenario names no figures in a summary, and no metric of its claims differs between the cells."
 
 
 def most_claimed(run: Run) -> Reference | None:
@@ -154,6 +164,14 @@ def direction(figure: Figure) -> str:
         return "less is steadier"
     bad = metric.category in (Category.DELAY, Category.LOSS) and metric.name not in _NO_DAMAGE
     return "less is better" if bad or metric.name in _TIMES else ""
+
+
+def metrics_of(expression: str) -> frozenset[str]:
+    """The names of the metrics in an expression or a check; none if it is malformed."""
+    try:
+        return frozenset(one.metric.name for one in references(parse_expression(expression)))
+    except (MetricError, ExpectError):
+        return frozenset()
 
 
 def _last_phase(run: Run) -> str:

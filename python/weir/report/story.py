@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from weir.metrics.expect import Value, paired_difference
 from weir.metrics.summary import Summarised
 from weir.report._text import quantity
-from weir.report.lead import DIFFERS, direction, spread
+from weir.report.lead import DIFFERS, direction, metrics_of, spread
 from weir.report.verdicts import ShownVerdict
 from weir.report.view import Factor, RunView, axis_of
 
@@ -62,11 +62,17 @@ def story(run: RunView, shown: Sequence[ShownVerdict]) -> list[Line]:
     groups = (
         ("Fails:", "fails", [v for v in shown if v.outcome == "fails" and not v.predicted]),
         ("Undecided:", "undecided", [v for v in shown if v.outcome == "undecided"]),
-        ("Holds:", "holds", [v for v in shown if v.outcome == "holds"]),
+        ("Holds:", "holds", _leading_first(run, [v for v in shown if v.outcome == "holds"])),
         ("Fails, as expected:", "fails", [v for v in shown if v.predicted]),
     )
     figures = [_figure(run, one) for one in run.figures[:_FIGURES] if one.known]
     return [*figures, *(Line(what, _claims(found), outcome) for what, outcome, found in groups if found)]
+
+
+def _leading_first(run: RunView, found: Sequence[ShownVerdict]) -> list[ShownVerdict]:
+    """The claims about the metrics of the leading figures before the others, else in their order."""
+    leading = {metric for one in run.figures for metric in metrics_of(one.figure.value)}
+    return sorted(found, key=lambda verdict: not verdict.metrics & leading)
 
 
 def _claims(found: Sequence[ShownVerdict]) -> str:
@@ -134,7 +140,8 @@ def _alike(values: Sequence[Value]) -> bool:
 
 
 def _same(values: Sequence[Value]) -> str:
-    return f"{_text(_largest(values))} everywhere, to within {100 * DIFFERS:g} %"
+    number = "both" if len(values) == 2 else f"all {len(values)}"
+    return f"{number} have {_text(_largest(values))}, to within {100 * DIFFERS:g} %"
 
 
 def _smallest(values: Sequence[Value]) -> Value:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.metrics.expect import Measurement, Verdict, evaluate, percent
+from weir.report.lead import metrics_of
 from weir.report.rates import as_rate
 from weir.report.view import RunView
 from weir.run import Run
@@ -51,6 +52,8 @@ class ShownVerdict:
     """The deciding measurement in a few words."""
     predicted: bool = False
     """Whether it fails as the scenario says."""
+    metrics: frozenset[str] = frozenset()
+    """The names of the metrics that its check has."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ def _shown(run: Run, verdict: Verdict) -> ShownVerdict:
         max(0, len(verdict.measured) - _MAX_COUNT),
         "" if decisive is None or verdict.outcome == "undecided" else _short(run, decisive, predicted),
         predicted,
+        metrics_of(verdict.check),
     )
 
 

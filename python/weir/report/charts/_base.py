@@ -126,6 +126,8 @@ class Drawing:
     """Columns of a paper that the figure spans."""
     csv_names: Mapping[str, str] = field(default_factory=dict)
     """Headers of CSV columns that are clearer than the names in ``data``."""
+    caption: str = ""
+    """The caption of this drawing, if that of its chart does not tell enough."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,18 @@ def time_axis(end_s: float, medium: Medium, *, title: str | None = "Time (s)", f
 def value_scale(greatest: float, *, nice: bool = True) -> alt.Scale:
     """A scale of values that begins at zero. With only zeros, Vega would centre the axis and print one label."""
     return alt.Scale(zero=True, nice=nice) if greatest > 0 else alt.Scale(domain=[0, 1], nice=False)
+
+
+CUT = ", cut off where it leaves the figure"
+"""Says that an interval is not drawn in full."""
+
+
+def is_cut(rows: pl.DataFrame, scale: alt.Scale) -> bool:
+    """Whether an interval, from ``low`` to ``high``, leaves the domain of ``scale``; never if that has no domain."""
+    domain = scale.to_dict().get("domain")
+    if domain is None or scale.to_dict().get("nice"):
+        return False
+    return bool(((rows["low"] < domain[0]) | (rows["high"] > domain[1])).any())
 
 
 def window(end_s: float, medium: Medium) -> list[alt.Parameter]:

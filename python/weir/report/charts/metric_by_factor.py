@@ -18,12 +18,14 @@ from weir.metrics import Category, parse_reference
 from weir.report import theme
 from weir.report._text import greatest, least, metric_unit, number, unit_for
 from weir.report.charts._base import (
+    CUT,
     Drawing,
     Medium,
     RunChart,
     beside,
     category_scale,
     header,
+    is_cut,
     legend,
     named,
     own_axes,
@@ -102,10 +104,8 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: boo
         said = (*said, f"It compares unlike flows ({', '.join(run.unlike)}), for which equal shares are no aim.")
     if run.repeats > 1:
         how = "shaded" if run.axis else "barred"
-        said = (
-            *said,
-            f"Mean over {run.counted.have}; {how}: 95 % confidence interval, cut off where it leaves the figure.",
-        )
+        cut = CUT if run.axis and not apart and is_cut(rows, _height(rows, label)) else ""
+        said = (*said, f"Mean over {run.counted.have}; {how}: 95 % confidence interval{cut}.")
     height = medium.height if run.axis else max(60, 22 * len(set(rows["series"])))
     layered = alt.layer(*layers, data=named("metric")).properties(height=height)
     text = _say(run, rows, title, label)

@@ -20,17 +20,19 @@ from weir.metrics.summary import Summarised
 from weir.report import theme
 from weir.report._text import Unit, greatest, least, shortened, unit_for
 from weir.report.charts._base import (
+    CUT,
     Drawing,
     Medium,
     RunChart,
     category_scale,
+    is_cut,
     legend,
     named,
     plain_spec,
     relabel,
     tooltip,
 )
-from weir.report.lead import DIFFERS, direction
+from weir.report.lead import DIFFERS, direction, origin
 from weir.report.view import Factor, RunView, axis_of, series_of
 
 __all__ = ["CHART", "chart_of"]
@@ -48,6 +50,8 @@ _NO_FACTOR = "the run"
 """Names the row of a figure whose expression leaves no factor free."""
 _TOLD = 4
 """Places without a value that a remark names."""
+_WIDE = 2
+"""An interval that is wider than so many times the range of the values and zero is cut."""
 _FLAT = 0.6
 """If the smallest value is at least this share of the largest, a scale does not begin at zero."""
 
@@ -114,15 +118,15 @@ def _draw(run: RunView, medium: Medium, figures: Sequence[Summarised] | None = N
     said += lacking
     said += [f"{one.figure.name}: {good}." for one in shown if (good := direction(one.figure))]
     if run.repeats > 1:
-        said.append(
-            f"Mean over {run.counted.have} with its 95 % confidence interval, cut off where it leaves the figure."
-        )
+        cut = CUT if any(is_cut(panel.rows, _scale(panel.rows)) for panel in panels) else ""
+        said.append(f"Mean over {run.counted.have} with its 95 % confidence interval{cut}.")
     longest = max(len(name) for name in rows["row"])
     width = 300 if not narrow else 180 if longest <= _SHORT else 220
     names = {"value": "value", "low": "95 % confidence, low", "high": "95 % confidence, high", "n": "repeats"}
     return Drawing(
         plain_spec(spec), {"summary": rows}, _say(panels), tuple(said), columns=columns,
         panel_width=width, span=1 if len(parts) == 1 else 2, csv_names=names,
+        caption=f"{origin(run.run, shown)} {CHART.caption}" if figures is None else "",
     )  # fmt: skip
 
 
@@ -232,21 +236,27 @@ def _panel(medium: Medium, number: int, panel: _Panel) -> alt.LayerChart:
         names = layout.colour.values
         key = legend(names, medium, symbolOpacity=1)
         colour = alt.Color("series:N", title=layout.colour.name, scale=category_scale(names, "color"), legend=key)
-    scale = _scale(frame, title)
+    scale = _scale(frame)
     if layout.x is not None:
         return _lines(layout, medium, base, colour, scale, title, frame)
     return _dots(layout, medium, base, colour, scale, title, frame)
 
 
-def _scale(frame: pl.DataFrame, title: str) -> alt.Scale:
-    """From zero, or around the values if they are all far from it; a huge interval does not flatten them."""
+def _scale(frame: pl.DataFrame) -> alt.Scale:
+    """From zero, or around the values if they are all far from it, with room for the intervals.
+
+    An interval that is wider than twice the range of the values and zero would flatten them: it is cut at 60 % of the
+    values' own range beyond them.
+    """
     low, high = least(frame["value"]), greatest(frame["value"])
-    span = high - low
     flat = low > 0 and low >= _FLAT * high
-    room = 0.6 * (span or abs(high) or 1.0)
-    ends = [frame[c].drop_nulls() for c in ("low", "high")]
-    bottom = max(min([low, *ends[0]]), low - room)
-    top = min(max([high, *ends[1]]), high + room)
+    reach = max(0.0, high) - min(0.0, low)
+    room = 0.6 * (high - low or abs(high) or 1.0)
+    known = frame.filter(pl.col("low").is_not_null(), pl.col("high").is_not_null())
+    wide = pl.col("high") - pl.col("low") > _WIDE * reach
+    fits, cut = known.filter(~wide), known.filter(wide)
+    bottom = min([low, *fits["low"], *(max(end, low - room) for end in cut["low"])])
+    top = max([high, *fits["high"], *(min(end, high + room) for end in cut["high"])])
     margin = 0.08 * (top - bottom or abs(high) or 1.0)
     if flat:
         # what is no difference in the sentences must not fill the picture either
@@ -330,7 +340,7 @@ CHART = RunChart(
     title="The leading figures",
     section="Summary",
     needs=("goodput",),
-    caption="The figures of the scenario's summary; without one, the metric that most claims name. A scale begins at "
-    "zero, unless the smallest value is at least 60 % of the largest; it then spans at least 2 % of them.",
+    caption="A scale begins at zero, unless the smallest value is at least 60 % of the largest; it then spans at least "
+    "2 % of them.",
     draw=_draw,
 )
