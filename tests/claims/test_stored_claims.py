@@ -414,6 +414,15 @@ def test_a_claim_that_needs_a_choice_of_ours_does_not_reproduce_plainly() -> Non
     assert _verdict(Judged(assuming, (fails,))) == "refuted; depends on assumptions"
 
 
+def test_a_claim_of_which_half_is_not_tested_reproduces_in_part_at_most() -> None:
+    half = replace(_papers().claims[0], half=True, untested="That they share for long.")
+    found = Judged(half, (_part("holds"),))
+    assert found.outcome == "in part"
+    assert _verdict(found) == "in part: 1 of 1 parts hold; half of its sentence is not tested"
+    assert Judged(half, (_part("fails"),)).outcome == "refuted"
+    assert Judged(half, (_part("undecided"),)).outcome == "open"
+
+
 def test_parts_that_only_real_time_decides_are_the_exception_and_no_reduced_size() -> None:
     (answer,) = _part("holds").answers
     (real,) = _part("holds", "realtime").answers
@@ -679,6 +688,12 @@ def test_no_claim_of_the_catalogue_reproduces_plainly_by_a_choice_of_ours(catalo
         assert bool(one.claim.condition) == (one.outcome == "reproduces under an assumption"), one.claim.id
     line = next(text for text in catalogue.index().splitlines() if text.startswith("**"))
     assert sum(int(word) for word in line.partition(".**")[0].replace("**", "").split() if word.isdigit()) == 52
+
+
+def test_a_claim_of_which_half_is_not_tested_says_which(catalogue: Pages) -> None:
+    halves = [one for one in catalogue.judged if one.claim.half]
+    assert [one.claim.id for one in halves] == ["D2"]
+    assert all(one.claim.untested and one.outcome != "reproduces" for one in halves)
 
 
 def test_only_a_claim_with_a_failure_has_one_without_an_explanation(catalogue: Pages) -> None:

@@ -117,7 +117,10 @@ class Judged:
 
     @property
     def outcome(self) -> Outcome:
-        """Of the parts that count: open if fewer are decided than not, else the verdict of those that are decided."""
+        """Of the parts that count: open if fewer are decided than not, else the verdict of those that are decided.
+
+        If they all hold, but half of the claim's sentence has no part, it reproduces in part.
+        """
         outcomes = {part.outcome for part in self.counted} - {"undecided"}
         if not outcomes or 2 * self.count("undecided") > len(self.counted):
             return "open"
@@ -125,6 +128,8 @@ class Judged:
             return "in part"
         if "holds" not in outcomes:
             return "refuted"
+        if self.claim.half:
+            return "in part"
         return "reproduces under an assumption" if self.assumed else "reproduces"
 
     @property

@@ -45,7 +45,8 @@ weir is to reproduce {number} claims of five publications. This page says of eac
 
 A claim has one or more parts, each a check of a scenario ([the language](checks.md)). It is *open* if more parts are
 undecided than decided, or if none is decided. Else it *reproduces* if no part fails, is *refuted* if no part holds, and
-reproduces *in part* if some parts hold and others fail; the verdict says how many parts are open.
+reproduces *in part* if some parts hold and others fail; the verdict says how many parts are open. It also reproduces in
+part if all parts hold, but half of its sentence cannot be tested.
 
 A claim of which no part fails *reproduces under an assumption*, and not plainly, if its verdict depends on a choice
 that the paper does not state, or if the set-up was chosen to give a figure of the claim. With another choice it may
@@ -406,6 +407,7 @@ def _verdict(one: Judged) -> str:
         text += f": {holds} of {all_parts} parts hold"
         text += f", {undecided} open" if undecided else ""
         text += beside
+    text += "; half of its sentence is not tested" if one.claim.half else ""
     if one.reduced:
         text += "; reduced size" if _all_reduced(one) else "; partly at reduced size"
     if one.in_real_time:

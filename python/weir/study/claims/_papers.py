@@ -34,6 +34,8 @@ class Claim:
     """The assumption in some words, for the verdict."""
     untested: str = ""
     """What the paper says about it that no part tests."""
+    half: bool = False
+    """Whether ``untested`` is half of its sentence: the claim then reproduces in part at most."""
     unexplained: str = ""
     """Which of its failures have no known cause."""
     shown: tuple[str, ...] = ()
