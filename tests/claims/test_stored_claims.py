@@ -38,7 +38,7 @@ from weir.study.claims._comparisons import Bottleneck, compared
 from weir.study.claims._links import linked
 from weir.study.claims._page import _exception, _ours, _verdict
 from weir.study.claims._papers import Drawn, Recorded
-from weir.study.claims._parts import _brief, introductions, reasons
+from weir.study.claims._parts import _brief, _said, introductions, reasons
 from weir.study.claims._record import checks_of, skeleton
 from weir.study.claims._setups import table_of_setups
 
@@ -431,10 +431,24 @@ def test_parts_that_only_real_time_decides_are_the_exception_and_no_reduced_size
     judged = Judged(_papers().claims[0], (_part("fails"), only, only))
     assert not judged.reduced
     assert _verdict(judged) == "in part: 2 of 3 parts hold; 2 parts decided in real time by `emul`"
-    assert (
-        _exception([judged]) == ", except those about what only a real machine has (2 parts of E1, decided by `emul`)"
-    )
+    wanted = ", except for properties that only a real machine has (2 parts of E1, decided by `emul`)"
+    assert _exception([judged]) == wanted
     assert _exception([Judged(_papers().claims[0], (replace(only, answers=(answer,), realtime_only=False),))]) == ""
+
+
+def test_a_part_is_open_if_other_seeds_decide_otherwise() -> None:
+    holds, fails = _part("holds"), _part("fails")
+    lucky = replace(holds, chance="With clocks of 0.0001 % the last flow has 938 Mb/s.", note="n")
+    assert lucky.outcome == "undecided"
+    claim = _papers().claims[0]
+    assert Judged(claim, (lucky,)).outcome == "open"
+    assert Judged(claim, (holds, lucky)).outcome == "reproduces"
+    assert _verdict(Judged(claim, (fails, lucky))) == "refuted: 0 of 2 parts hold, 1 open"
+    assert reasons(Judged(claim, (replace(lucky, expected="fails"),))) == ["- Undecided: *t.* n", ""]
+    assert Judged(claim, (holds, replace(fails, chance="c", fitted="the queue"))).count("undecided") == 1
+    small, (answer,) = _part("holds", "realtime"), lucky.answers
+    said = [_said(one, replace(lucky, answers=(answer, *small.answers)), claim) for one in (answer, *small.answers)]
+    assert [text.partition(":")[0] for text in said] == ["open (one seed; others decide otherwise)", "holds"]
 
 
 def test_a_fitted_part_is_not_shown_among_all_claims() -> None:
@@ -688,6 +702,14 @@ def test_no_claim_of_the_catalogue_reproduces_plainly_by_a_choice_of_ours(catalo
         assert bool(one.claim.condition) == (one.outcome == "reproduces under an assumption"), one.claim.id
     line = next(text for text in catalogue.index().splitlines() if text.startswith("**"))
     assert sum(int(word) for word in line.partition(".**")[0].replace("**", "").split() if word.isdigit()) == 52
+
+
+def test_only_a_part_with_one_seed_is_decided_by_chance(catalogue: Pages) -> None:
+    lucky = [part for one in catalogue.judged for part in one.parts if part.chance]
+    assert lucky
+    for part in lucky:
+        assert part.answer is not None, part.text
+        assert {m.repeats for m in part.answer.verdict.measured} == {1}, f"{part.text}: its interval decides"
 
 
 def test_a_claim_of_which_half_is_not_tested_says_which(catalogue: Pages) -> None:

@@ -62,6 +62,8 @@ def test_a_claim_says_what_was_fitted_to_it_or_that_it_is_beyond_the_source() ->
     assert parse(fitted).expect[1].basis == {"fitted": "the queue"}
     beyond = TEXT.replace("full_only: true", "full_only: true, beyond: a later queue")
     assert parse(beyond).expect[1].basis == {"beyond": "a later queue"}
+    chance = TEXT.replace("full_only: true", "full_only: true, chance: seed 2 has 3 Mb/s")
+    assert parse(chance).expect[1].basis == {"chance": "seed 2 has 3 Mb/s"}
     with pytest.raises(ScenarioError) as caught:
         parse(TEXT.replace("full_only: true", "fitted: the queue, beyond: a later queue"))
     assert "either `fitted` to a figure of the source or `beyond` the source" in str(caught.value)

@@ -67,7 +67,7 @@ class Expectation(Protocol):
     @property
     def basis(self) -> Mapping[str, str]:
         """What else the scenario says about it: ``id``, ``paper``, ``tolerance``, ``refuted_by``, ``fitted``,
-        ``beyond``; each if given."""
+        ``beyond``, ``chance``; each if given."""
 
 
 class Shown(Protocol):

@@ -18,7 +18,13 @@ __all__ = ["Comparison", "Headline", "ShownVerdict", "headline", "verdicts"]
 
 
 _MAX_COUNT = 60
-_BASIS = {"tolerance": "tolerance", "refuted_by": "refuted by", "fitted": "fitted", "beyond": "beyond the source"}
+_BASIS = {
+    "tolerance": "tolerance",
+    "refuted_by": "refuted by",
+    "fitted": "fitted",
+    "beyond": "beyond the source",
+    "chance": "decided by chance",
+}
 
 
 @dataclass(frozen=True)

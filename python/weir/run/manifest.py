@@ -177,6 +177,7 @@ def _check_claims(fields: Fields) -> None:
             "refuted_by",
             "fitted",
             "beyond",
+            "chance",
         ):
             claim.maybe(claim.text, name)
         where = claim.maybe(claim.object, "where")

@@ -34,7 +34,7 @@ Version: TypeAlias = Literal["full", "quick", "realtime"]
 Values: TypeAlias = Mapping[str, tuple[str, ...]]
 """Values of the swept factors, by short name."""
 
-_BASIS = ("id", "paper", "tolerance", "refuted_by", "fitted", "beyond")
+_BASIS = ("id", "paper", "tolerance", "refuted_by", "fitted", "beyond", "chance")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Expectation:
     expected: str = "holds"
     basis: Mapping[str, str] = field(default_factory=dict)
     """What else the scenario says about the claim: ``id``, ``paper``, ``tolerance``, ``refuted_by``, ``fitted``,
-    ``beyond``; each if given."""
+    ``beyond``, ``chance``; each if given."""
     realtime_only: bool = False
     """Whether the version for real time alone decides it."""
 

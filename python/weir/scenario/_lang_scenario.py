@@ -322,6 +322,9 @@ class Claim(Spec):
         default="",
     )
     beyond: str = key(TEXT, "Why the claim is not the source's, such as a queue that it does not have.", default="")
+    chance: str = key(
+        TEXT, "Another seed or clock reverses the verdict of the one repeat: which, and to what figure.", default=""
+    )
     where: dict[str, tuple[str, Node]] | None = key(
         MapOf(_WhereValue(), "a swept factor", "[A-Za-z][A-Za-z0-9_.-]*"),
         "The cells that the claim covers: swept factors by short name, and their values. Default: all cells.",

@@ -13,7 +13,7 @@ __all__ = ["Expectation", "Measurement", "Outcome", "Verdict", "percent"]
 
 Outcome = Literal["holds", "fails", "undecided"]
 
-_BASIS = ("id", "paper", "tolerance", "refuted_by", "fitted", "beyond")
+_BASIS = ("id", "paper", "tolerance", "refuted_by", "fitted", "beyond", "chance")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Expectation:
     """The known outcome."""
     basis: Mapping[str, str] = field(default_factory=dict)
     """What else the scenario says about the claim: ``id``, ``paper``, ``tolerance``, ``refuted_by``, ``fitted``,
-    ``beyond``; each if given."""
+    ``beyond``, ``chance``; each if given."""
 
     @classmethod
     def of(cls, entry: Expectation | Mapping[str, Any]) -> Expectation:

@@ -75,7 +75,8 @@ def compared(verdict: Verdict, bottleneck: Bottleneck, *, named: bool = False, l
     either = any(isinstance(part, Logic) and part.operator == "or" for part in walk(parse_check(verdict.check)))
     shown = first if len(first) <= _BOTH and not either else first[:1]
     texts = [f"`{m.text}`: " if longest is None or len(m.text) <= longest else "" for m in shown]
-    return "; ".join(text + _figure(verdict, m, bottleneck) for text, m in zip(texts, shown, strict=True))
+    said = [text + _figure(verdict, m, bottleneck) for text, m in zip(texts, shown, strict=True)]
+    return "; ".join(dict.fromkeys(said))
 
 
 def figures(verdict: Verdict, bottleneck: Bottleneck) -> str:

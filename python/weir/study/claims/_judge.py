@@ -70,6 +70,8 @@ class Part:
     """Why the paper does not claim it; empty if it does."""
     check: str = ""
     """The check, at the papers' size."""
+    chance: str = ""
+    """Which other seed or clock reverses the verdict of the one repeat; empty if none is known."""
 
     @property
     def answer(self) -> Answer | None:
@@ -94,13 +96,17 @@ class Part:
 
     @property
     def counts(self) -> bool:
-        """Whether it counts for the claim: a part beyond the paper never does, a fitted one only if it fails."""
-        return not self.beyond and (not self.fitted or self.outcome == "fails")
+        """Whether it counts for the claim: a part beyond the paper never does, a fitted one only if it fails.
+
+        A fitted one that fails by chance counts as undecided.
+        """
+        fails = self.answer is not None and self.answer.verdict.outcome == "fails"
+        return not self.beyond and (not self.fitted or fails)
 
     @property
     def outcome(self) -> str:
-        """``holds``, ``fails`` or ``undecided``."""
-        return "undecided" if self.answer is None else self.answer.verdict.outcome
+        """``holds``, ``fails`` or ``undecided``, which it also is if chance decided its one repeat."""
+        return "undecided" if self.answer is None or self.chance else self.answer.verdict.outcome
 
 
 @dataclass(frozen=True)
@@ -274,6 +280,7 @@ def _parts(
                 basis.get("fitted", ""),
                 basis.get("beyond", ""),
                 one.check,
+                basis.get("chance", ""),
             )
         )
     return found

@@ -15,6 +15,7 @@ from weir.study.claims._judge import Judged, Part, State, judge, kept_cells, sta
 from weir.study.claims._links import linked
 from weir.study.claims._papers import Claim, Papers, Table
 from weir.study.claims._parts import (
+    CHANCE,
     SIZES,
     bottleneck,
     cell,
@@ -57,8 +58,10 @@ confirms the choice, not the claim; it counts only if it fails. A part is *beyon
 it.
 
 A part is judged at the papers' size if its cells were executed at that size, and else at the reduced size of the
-scenario's quick version, which the table says. If some cells were executed at the papers' size and contradict the
-reduced size, the part is undecided. Versions for real time compare methods and decide no part{exception}.
+scenario's quick version, which the table says. It is undecided if only some of its cells were executed at the papers'
+size, and these say the opposite of the reduced size. It is also undecided if its scenario has one seed, and names
+another seed or clock that gives the opposite verdict: *one seed; others decide otherwise*. A scenario has a third
+version, for methods with a real clock. It serves to compare methods, and its verdicts do not count{exception}.
 
 The column *weir* shows one or two parts that count, those that say most of the claim, with their checks unless they are
 long; the claim's page has all of them.
@@ -95,8 +98,8 @@ interval over the repeats: of our figure, or of the margin if both sides are mea
 that a scenario judges as shares of the bottleneck are printed in Mb/s of the papers' bottleneck, also those of smaller
 versions; where a claim is about one flow, as Mb/s a flow.
 
-The method and the size above the table decide, unless the row names others. Versions for real time compare methods and
-decide no part{exception}. Below the table, folded, are the notes in full, and of each part its place in the paper, the
+The method and the size above the table decide, unless the row names others. Verdicts of versions for
+real time serve to compare methods and do not count{exception}. Below the table, folded, are the notes in full, and of each part its place in the paper, the
 tolerance and its reason, the result that would refute it, its check, and the figures of all methods and sizes. If a
 check makes several comparisons, each stands there before its figures."""
 _SETUPS = """The scenarios at the papers' size. Links are those on the paths of the flows; the round trip is without
@@ -364,7 +367,8 @@ def _short(part: Part, claim: Claim) -> str:
     assert part.answer is not None
     verdict = part.answer.verdict
     named = len(verdict.measured[0].text) <= _SHORT
-    return f"{part.text}: {verdict.outcome}, {compared(verdict, bottleneck(part, claim), named=named, longest=_SHORT)}"
+    word = CHANCE if part.chance else verdict.outcome
+    return f"{part.text}: {word}, {compared(verdict, bottleneck(part, claim), named=named, longest=_SHORT)}"
 
 
 def _exception(judged: Sequence[Judged]) -> str:
@@ -375,7 +379,7 @@ def _exception(judged: Sequence[Judged]) -> str:
         if only:
             by = _methods(only)
             found.append(f"{len(only)} parts of {one.claim.id}{f', decided by {by}' if by else ''}")
-    return f", except those about what only a real machine has ({'; '.join(found)})" if found else ""
+    return f", except for properties that only a real machine has ({'; '.join(found)})" if found else ""
 
 
 def _methods(parts: Sequence[Part]) -> str:

@@ -12,8 +12,9 @@ from weir.study.claims._judge import Answer, Judged, Part
 from weir.study.claims._links import file_of, linked
 from weir.study.claims._papers import Claim
 
-__all__ = ["SIZES", "bottleneck", "cell", "details", "folded", "introductions", "reasons", "short_table"]
+__all__ = ["CHANCE", "SIZES", "bottleneck", "cell", "details", "folded", "introductions", "reasons", "short_table"]
 
+CHANCE = "open (one seed; others decide otherwise)"
 SIZES = {"full": "the papers' size", "quick": "reduced size", "realtime": "version for real time"}
 _PAPER = 80
 """Characters of the paper's figure in the short table."""
@@ -146,6 +147,8 @@ def _word(answer: Answer | None, part: Part) -> str:
     word = {"holds": "holds", "fails": "**fails**", "undecided": "undecided"}[part.outcome]
     if part.fitted and part.outcome == "holds":
         word = "fitted"
+    if part.chance:
+        word = CHANCE
     word += ", beyond the paper" if part.beyond else ""
     return word + (", earlier set-up" if answer is not None and answer.old else "")
 
@@ -201,6 +204,7 @@ def _basis(part: Part) -> str:
         "Refuted by": part.refuted_by,
         "Fitted": part.fitted,
         "Beyond the paper": part.beyond,
+        "Other seeds or clocks": part.chance,
     }
     return "".join(f" *{name}*: {text.removesuffix('.')}." for name, text in named.items() if text)
 
@@ -210,6 +214,8 @@ def _said(answer: Answer, part: Part, claim: Claim) -> str:
     word = {"holds": "holds", "fails": "**fails**", "undecided": "undecided"}[verdict.outcome]
     if part.fitted and verdict.outcome == "holds":
         word = "fitted"
+    if part.chance and answer is part.answer:
+        word = CHANCE
     text = verdict.explanation
     if verdict.measured:
         text = compared(verdict, bottleneck(part, claim), named=verdict.check != part.check)
@@ -230,7 +236,7 @@ def reasons(one: Judged, scenarios: Collection[str] = ()) -> list[str]:
         if part.outcome == "fails" and part.expected == "holds":
             note = f"The scenario expected it to hold. {note or 'Cause not known.'}"
         word = _SAID[part.outcome]
-        if part.outcome == "undecided" and part.expected == "fails" and note:
+        if part.outcome == "undecided" and part.expected == "fails" and note and not part.chance:
             word = "Undecided, and expected to fail"
         if part.outcome == "holds" and part.expected == "fails" and note:
             word = "Holds, although the scenario expected it to fail"
