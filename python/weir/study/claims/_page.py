@@ -98,10 +98,10 @@ interval over the repeats: of our figure, or of the margin if both sides are mea
 that a scenario judges as shares of the bottleneck are printed in Mb/s of the papers' bottleneck, also those of smaller
 versions; where a claim is about one flow, as Mb/s a flow.
 
-The method and the size above the table decide, unless the row names others. Verdicts of versions for
-real time serve to compare methods and do not count{exception}. Below the table, folded, are the notes in full, and of each part its place in the paper, the
-tolerance and its reason, the result that would refute it, its check, and the figures of all methods and sizes. If a
-check makes several comparisons, each stands there before its figures."""
+The method and the size above the table decide, unless the row names others. Verdicts of versions for real time serve
+to compare methods and do not count{exception}. Below the table, folded, are the notes in full, and of each part its
+place in the paper, the tolerance and its reason, the result that would refute it, its check, and the figures of all
+methods and sizes. If a check makes several comparisons, each stands there before its figures."""
 _SETUPS = """The scenarios at the papers' size. Links are those on the paths of the flows; the round trip is without
 queues and transmission times; flows are those of each entry of the workload. The files have the rest."""
 _SHORT = 110
