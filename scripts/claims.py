@@ -126,6 +126,8 @@ def _arguments() -> argparse.Namespace:
 def _works(asked: argparse.Namespace, papers: Papers, scenarios: Mapping[str, Scenario], store: Store) -> list[Work]:
     words = Asked(asked.paper, asked.only, asked.method, asked.version, read_where(asked.where))
     units, words = wanted_units(words, papers, scenarios)
+    if asked.unknown and not engine.history():
+        raise StudyError("--unknown: this checkout does not have the whole history: `git fetch --unshallow`")
     lacking = {name: why for name in papers.versions if (why := methods.get(name).available()) is not None}
     for name in dict.fromkeys(unit.method for unit in units if unit.method in lacking):
         print(f"not by {name}: {lacking[name]}", file=sys.stderr)

@@ -41,8 +41,11 @@ def commit() -> str | None:
 
 
 def history() -> frozenset[str]:
-    """The commits of the checkout that weir runs from, up to the present one; empty outside a checkout."""
-    return frozenset((_git(Path(weir.__file__).parent, "rev-list", "HEAD") or "").split())
+    """The commits of the checkout that weir runs from, up to the present one; empty if it does not have them all."""
+    folder = Path(weir.__file__).parent
+    if _git(folder, "rev-parse", "--is-shallow-repository") != "false":
+        return frozenset()
+    return frozenset((_git(folder, "rev-list", "HEAD") or "").split())
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
