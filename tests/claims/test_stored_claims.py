@@ -258,6 +258,21 @@ def test_one_cell_that_takes_long_is_drawn_too(stored: tuple[Scenario, Path], mo
     assert len(set(days)) > 1
 
 
+def test_a_cell_of_the_lab_is_drawn_too_where_there_is_one(
+    stored: tuple[Scenario, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario, results = stored
+    text = (results / UNIT.file).read_text()
+    for unit in (UNIT, replace(UNIT, method="lab"), replace(UNIT, method="emul")):
+        (tmp_path / unit.file).write_text(text.replace('"sim"', f'"{unit.method}"'))
+    papers = replace(_papers(), versions={"sim": ("full",), "lab": ("full",), "emul": ("full",)})
+    monkeypatch.setattr("weir.study.claims._verify._different", lambda *_: [])
+    for lacking, wanted in ((None, ["lab"]), ("no kernel", [])):
+        monkeypatch.setattr(type(methods.get("lab")), "available", lambda _, why=lacking: why)
+        found = verify(papers, {NAME: scenario}, Store(tmp_path), seed="x").cells
+        assert [unit for unit in (text.split(": ")[0].split(", ")[2] for text in found) if unit != "sim"] == wanted
+
+
 def test_a_result_of_another_history_is_made_anew_if_asked(stored: tuple[Scenario, Path], tmp_path: Path) -> None:
     scenario, results = stored
     data = json.loads((results / UNIT.file).read_text())

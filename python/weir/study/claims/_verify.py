@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from weir import engine
+from weir import engine, methods
 from weir.scenario import Scenario
 from weir.study._cells import Chosen
 from weir.study._execute import opened
@@ -44,27 +44,37 @@ def verify(
     packets: int = 40_000_000,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Verified:
-    """Draws cells at random, small ones and a large one, executes them and compares the values with the stored ones.
+    """Draws cells at random, executes them and compares the values with the stored ones.
+
+    Of the first method it draws small cells and a large one; of each other method in virtual time, one cell if it is
+    available.
 
     Args:
         papers: what is stored of a cell.
         scenarios: by name.
         store: the stored results.
         seed: determines the draw, such as the date.
-        packets: small cells are drawn until they have this many data packets together.
+        packets: small cells of the first method are drawn until they have this many data packets together.
         tell: receives progress.
 
     Raises:
         weir.engine.EngineError: interrupted.
     """
-    method = next(iter(papers.versions))
-    known = {unit: state for unit, state in states(papers, scenarios, store).items() if unit.method == method}
-    drawn = _draw(known, seed, packets)
+    first, *others = (name for name in papers.versions if methods.get(name).clock == "virtual")
+    usable = {first, *(name for name in others if methods.get(name).available() is None)}
+    known = {unit: state for unit, state in states(papers, scenarios, store).items() if unit.method in usable}
+    drawn = _draw(_of(known, first), seed, packets)
+    for method in others:
+        drawn += _draw(_of(known, method), seed, 0)[:1]
     failures: list[str] = []
     for unit, cell in drawn:
         tell(f"{unit}: {cell}")
         failures += _different(known[unit], cell, papers)
     return Verified(tuple(f"{unit}: {cell}" for unit, cell in drawn), tuple(failures), tuple(_stale(known)))
+
+
+def _of(known: Mapping[Unit, State], method: str) -> dict[Unit, State]:
+    return {unit: state for unit, state in known.items() if unit.method == method}
 
 
 def _draw(known: Mapping[Unit, State], seed: str, packets: int) -> list[tuple[Unit, str]]:
