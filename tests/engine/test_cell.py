@@ -1,7 +1,8 @@
-"""The folder of one cell: further files, and refused names."""
+"""The folder of one cell: its tables, further files, and refused names."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,6 +40,39 @@ def test_every_table_can_be_written_and_read(name: str, tmp_path: Path) -> None:
         cell.commit("{}", {})
     found = pq.read_table(tmp_path / "cells" / "0000-r0" / f"{name}.parquet")
     assert found.to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize("name", ["samples", "events", "links"])
+def test_a_table_has_the_same_bytes_whatever_the_size_of_the_writes(name: str, tmp_path: Path) -> None:
+    """Batches that are larger than a row group, batches that end within one, and small ones that are put together."""
+    rows = _random_rows(name, 200_000)
+    files = set()
+    for size in (200_000, 150_001, 20_000, 999):
+        with CellWriter(tmp_path, f"{size}") as cell:
+            for begin in range(0, rows.num_rows, size):
+                cell.write(name, rows.slice(begin, size))
+            cell.commit("{}", {})
+        files.add((tmp_path / "cells" / f"{size}" / f"{name}.parquet").read_bytes())
+    (content,) = files
+    assert pa.Table.from_batches([rows]).equals(pq.read_table(pa.BufferReader(content)))
+
+
+def _random_rows(name: str, count: int) -> pa.RecordBatch:
+    """Nullable columns have nulls in the second half only."""
+    draw = random.Random(name)
+    schema = arrow_schema(name)
+    kinds = ["flow_start", "flow_end", "backoff"]
+    columns = []
+    for field in schema:
+        if pa.types.is_dictionary(field.type):
+            indices = pa.array(draw.choices(range(len(kinds)), k=count), field.type.index_type)
+            columns.append(pa.DictionaryArray.from_arrays(indices, pa.array(kinds)))
+            continue
+        numbers: list[int | None] = [draw.randrange(200) for _ in range(count)]
+        if field.nullable:
+            numbers[count // 2 :] = [n if n is not None and n % 3 else None for n in numbers[count // 2 :]]
+        columns.append(pa.array(numbers, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _one(kind: pa.DataType) -> object:
