@@ -25,6 +25,7 @@ from weir.study.claims import (
     Store,
     Work,
     execute,
+    obstacle_of,
     read_papers,
     read_where,
     verify,
@@ -134,7 +135,11 @@ def _works(asked: argparse.Namespace, papers: Papers, scenarios: Mapping[str, Sc
     found, history = [], engine.history() if asked.unknown else None
     for unit in (unit for unit in units if unit.method not in lacking):
         sized, recorded = scenarios[unit.scenario].version(unit.version), papers.recorded.get(unit.scenario)
-        found.append(work_of(unit, sized, recorded, store, words.where, anew=asked.anew, history=history))
+        work = work_of(unit, sized, recorded, store, words.where, anew=asked.anew, history=history)
+        if work.missing and (why := obstacle_of(work)) is not None:
+            print(f"not {unit}: {why}", file=sys.stderr)
+        else:
+            found.append(work)
     return sorted(found, key=lambda work: sum(work.seconds.values()))
 
 

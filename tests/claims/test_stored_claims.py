@@ -29,6 +29,7 @@ from weir.study.claims import (
     Unit,
     execute,
     judge,
+    obstacle_of,
     read_papers,
     states,
     verify,
@@ -256,6 +257,14 @@ def test_one_cell_that_takes_long_is_drawn_too(stored: tuple[Scenario, Path], mo
     days = [verify(_papers(), {NAME: scenario}, Store(results), seed=f"2026-11-{day}").cells for day in (21, 22, 23)]
     assert {len(cells) for cells in days} == {1}
     assert len(set(days)) > 1
+
+
+def test_what_a_method_cannot_execute_is_told(tmp_path: Path) -> None:
+    name = "D/complementary-udt"
+    scenario = parse((ROOT / f"scenarios/{name}.yaml").read_text(encoding="utf-8"), name).version("realtime")
+    by = {m: work_of(Unit(name, "realtime", m), scenario, None, Store(tmp_path)) for m in ("sim", "emul")}
+    assert obstacle_of(by["sim"]) is None
+    assert "in the simulator only" in str(obstacle_of(by["emul"]))
 
 
 def test_a_cell_of_the_lab_is_drawn_too_where_there_is_one(

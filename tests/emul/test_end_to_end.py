@@ -104,6 +104,23 @@ def test_the_cell_keeps_how_it_was_done(shared: tuple[dict[str, Any], Memory]) -
     assert {"round-trip time", "rate", "losses"} <= {check["what"] for check in checked}
 
 
+def test_a_host_that_sends_small_packets_passes_the_self_check() -> None:
+    """Its card is set for packets of 64 B; it would slow full ones down to 64 % of the link."""
+    plan = plan_of("""
+title: Small packets
+seed: 1
+topology:
+  dumbbell: {pairs: 1, access: {rate: 5Mbps}, bottleneck: {rate: 10Mbps, queue: 100packets}, rtt: 4ms}
+workload:
+  - {name: one, kind: cbr, between: pairs, wire_rate: 4Mbps, packet: 64B, until: 1s}
+measure: {goodput: 100ms, tcp: 0s, links: 100ms}
+""")
+    sink, _ = execute("emul", plan)
+    rates = [check for check in json.loads(sink.text("selfcheck.json"))["checks"] if check["what"] == "rate"]
+    assert [check["expected"] for check in rates] == [5.0]
+    assert goodput_bps(sink, plan) == pytest.approx(4e6 * 36 / 102, rel=0.05)
+
+
 def test_the_commands_can_be_replayed(shared: tuple[dict[str, Any], Memory], tmp_path: Path) -> None:
     script = tmp_path / "commands.sh"
     script.write_text(shared[1].text("commands.sh"))

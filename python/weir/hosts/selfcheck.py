@@ -19,7 +19,7 @@ from weir import queues
 from weir._errors import MethodError
 from weir.hosts.expectation import Loss, Probe, arrivals, delay_ns, jitter_ns, links_seen, loss_of, slack_ns
 from weir.hosts.probes import Endpoint, Probes, Train
-from weir.hosts.wiring import Wiring
+from weir.hosts.wiring import Wiring, largest_packet
 from weir.plan import (
     UDP_HEADERS,
     Flow,
@@ -231,14 +231,18 @@ class SelfCheck:
     # Rates.
 
     def _rate(self, routes: Sequence[_Route]) -> Iterator[Check]:
-        """The dispersion of a train of full packets on the first of ``routes``, which are alike."""
+        """The dispersion of a train of full packets on the first of ``routes``, which are alike.
+
+        If the sender's flows have smaller packets, it has those: the card's rate is that of the wire for them alone.
+        """
         route = routes[0]
         slowest = bottleneck(self.plan, route.path)
         if shaped := [self._links[link] for link in route.path if queues.limits_rate(self._links[link].queue)]:
             kinds = ", ".join(kind_of(link.queue) for link in shaped)
             self._note(f"rate of {route.name}: not checked, {kinds} may pass less than the link transmits")
             return
-        size = min(self._links[link].mtu_bytes for link in route.path)
+        largest = largest_packet(self.plan, route.source.host.node)
+        size = min(largest, *(self._links[link].mtu_bytes for link in route.path))
         count = self._train_length(route, size, slowest)
         if count < 8 or self._slack_ns(route.path):
             self._note(f"rate of {route.name}: not checked, its queues are too short for a train or its delay varies")

@@ -42,6 +42,7 @@ __all__ = [
     "Wiring",
     "WiringError",
     "card",
+    "largest_packet",
     "mtu",
     "refuse_other_stacks",
     "route_options",
@@ -212,9 +213,7 @@ def card(plan: Plan, node: int, header_bytes: int = 0) -> tuple[str, ...]:
     cards = [plan.links[link] for link in numbers]
     if not cards:
         return ()
-    mtu_bytes = mtu(plan, node)
-    sent = (packet_bytes(flow.transport) for flow in plan.flows if flow.from_ == node)
-    size = max(sent, default=mtu_bytes)
+    mtu_bytes, size = mtu(plan, node), largest_packet(plan, node)
     rate = sum(greatest_rate_bps(plan, link) for link in numbers)
     share = size / (size + min(card.overhead_bytes for card in cards))
     margin = 1.0 if len(numbers) == 1 and _sends_one_size(plan.flows, node) else _CARD_MARGIN
@@ -222,6 +221,11 @@ def card(plan: Plan, node: int, header_bytes: int = 0) -> tuple[str, ...]:
     burst = max(_MIN_BURST * (mtu_bytes + header_bytes), rate_bps // 8 // 1000)
     limit = max(queue_bytes(card.queue, mtu_bytes) or 0 for card in cards)
     return ("tbf", "rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(burst + limit))
+
+
+def largest_packet(plan: Plan, node: int) -> int:
+    """IP bytes of the largest packet of the flows from ``node``, for which its card is set; without flows, its MTU."""
+    return max((packet_bytes(flow.transport) for flow in plan.flows if flow.from_ == node), default=mtu(plan, node))
 
 
 def _sends_one_size(flows: Iterable[Flow], node: int) -> bool:

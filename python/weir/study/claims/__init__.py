@@ -8,7 +8,7 @@ a few stored cells again, and `weaknesses` finds checks that no result could ref
 from __future__ import annotations
 
 from weir.study.claims._asked import Asked, read_where, wanted_units
-from weir.study.claims._execute import Plan, Work, execute, work_of
+from weir.study.claims._execute import Plan, Work, execute, obstacle_of, work_of
 from weir.study.claims._judge import Answer, Judged, Part, State, judge, states
 from weir.study.claims._page import Pages, is_current, write
 from weir.study.claims._papers import Claim, Papers, read_papers
@@ -35,6 +35,7 @@ __all__ = [
     "execute",
     "is_current",
     "judge",
+    "obstacle_of",
     "parts_of",
     "read_papers",
     "read_where",

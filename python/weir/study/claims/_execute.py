@@ -28,7 +28,7 @@ from weir.study.claims._record import drawn_of, needed_names, skeleton, wanted_o
 from weir.study.claims._store import Result, Store, Unit
 from weir.study.errors import StudyError
 
-__all__ = ["Plan", "Work", "digest_of", "execute", "result_of", "work_of"]
+__all__ = ["Plan", "Work", "digest_of", "execute", "obstacle_of", "result_of", "work_of"]
 
 _PACKETS_PER_S = 2.5e6
 """Speed of a method that has no estimate, data packets a second; finished cells correct it."""
@@ -125,6 +125,17 @@ def work_of(
     method, speed = methods.get(unit.method), _speed(unit, store)
     seconds = {cell.id: _seconds(method, cell.plan(), speed) for cell in missing}
     return Work(unit, scenario, recorded, missing, max(total, len(missing)), seconds, baselines)
+
+
+def obstacle_of(work: Work) -> str | None:
+    """Why the method of ``work`` can execute none of its cells, in a line; ``None`` if it can execute one."""
+    method, found = methods.get(work.unit.method), None
+    for cell in work.missing:
+        why = method.obstacle(cell.plan())
+        if why is None:
+            return None
+        found = found or why.partition("\n")[0]
+    return found
 
 
 def _is_current(result: Result, plan: Mapping[str, Any], names: set[str]) -> bool:
