@@ -46,7 +46,7 @@ from weir.study.claims._setups import table_of_setups
 ROOT = Path(__file__).parent.parent.parent
 PLACE = ROOT / "docs" / "claims"
 MAX_CELL_BYTES = 20_000
-MAX_BYTES = 4_300_000
+MAX_BYTES = 4_400_000
 NAME = "E1/small"
 UNIT = Unit(NAME, "full", "sim")
 TEXT = """
