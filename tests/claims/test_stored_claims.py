@@ -259,6 +259,14 @@ def test_one_cell_that_takes_long_is_drawn_too(stored: tuple[Scenario, Path], mo
     assert len(set(days)) > 1
 
 
+def test_a_unit_of_many_cells_leaves_room_for_the_others(
+    stored: tuple[Scenario, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario, results = stored
+    monkeypatch.setattr("weir.study.claims._verify._MOST_OF_A_UNIT", 3)
+    assert len(verify(_papers(), {NAME: scenario}, Store(results), seed="x").cells) == 3
+
+
 def test_what_a_method_cannot_execute_is_told(tmp_path: Path) -> None:
     name = "D/complementary-udt"
     scenario = parse((ROOT / f"scenarios/{name}.yaml").read_text(encoding="utf-8"), name).version("realtime")

@@ -76,9 +76,10 @@ the `full`, `quick` or `realtime` size. So `make claims ARGS='--only A5 --versio
 cells of claim A5 again, and stores what comes out. An interrupted call continues. Of each executed cell,
 [claims/results](claims/results) has the values that its claims and figures need, with commit, date, processor, seed
 and wall time; only sources without changes since a commit are executed. `make claims ARGS='--check'` draws small
-cells and a large one, executes them again and compares every stored figure; CI does that with the date as seed. By a
-method with a real clock, a cell that warns of a slow or busy machine is not stored (`--force` stores it). [A page of
-its own](claims/runs.md) has the wall times, dates and commits of all scenarios.
+cells and a large one, and one of the lab where there is one, executes them again and compares every stored figure; CI
+does that with the date as seed. By a method with a real clock, a cell that warns of a slow or busy machine is not
+stored (`--force` stores it). [A page of its own](claims/runs.md) has the wall times, dates and commits of all
+scenarios.
 """
 _RUNS = """# The runs behind the papers' claims
 
