@@ -99,7 +99,7 @@ fidelity: $(READY) ## fails when the simulator is farther from Linux than docs/v
 
 .PHONY: bench
 bench: $(READY) ## how fast the simulator is here, as root the emulator and the agent too; JSON in benches/results/
-	@$(BIN)/python benches/run.py
+	@$(BIN)/python benches/run.py $(ARGS)
 	@if [ "$$(id -u)" = 0 ]; then \
 		$(BIN)/python benches/emulator.py --quick && $(BIN)/python benches/agent.py --quick; \
 	else \

@@ -475,12 +475,12 @@ def test_a_part_is_open_if_other_seeds_decide_otherwise() -> None:
     claim = _papers().claims[0]
     assert Judged(claim, (lucky,)).outcome == "open"
     assert Judged(claim, (holds, lucky)).outcome == "reproduces"
-    assert _verdict(Judged(claim, (fails, lucky))) == "refuted: 0 of 2 parts hold, 1 open"
+    assert _verdict(Judged(claim, (fails, lucky))) == "refuted: 0 of 2 parts hold, 1 undecided"
     assert reasons(Judged(claim, (replace(lucky, expected="fails"),))) == ["- Undecided: *t.* n", ""]
     assert Judged(claim, (holds, replace(fails, chance="c", fitted="the queue"))).count("undecided") == 1
     small, (answer,) = _part("holds", "realtime"), lucky.answers
     said = [_said(one, replace(lucky, answers=(answer, *small.answers)), claim) for one in (answer, *small.answers)]
-    assert [text.partition(":")[0] for text in said] == ["open (one seed; others decide otherwise)", "holds"]
+    assert [text.partition(":")[0] for text in said] == ["undecided (one seed; others decide otherwise)", "holds"]
 
 
 def test_a_fitted_part_is_not_shown_among_all_claims() -> None:

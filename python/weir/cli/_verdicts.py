@@ -75,10 +75,11 @@ def _decisive(verdict: Verdict) -> str:
     """The comparison that settled the claim; its place among several, and their number."""
     first = verdict.measured[0]
     same = sum(m.outcome == verdict.outcome for m in verdict.measured)
-    if len(verdict.measured) == 1 or (same == 1 and verdict.outcome != "holds"):
+    if len(verdict.measured) == 1:
         return str(first)
-    which = {"holds": "the closest", "fails": "the farthest from holding", "undecided": "such as"}[verdict.outcome]
-    return f"{same} of {len(verdict.measured)} comparisons, {which}: {first}"
+    of = f"{same} of {len(verdict.measured)} comparisons"
+    which = "" if same == 1 else {"holds": "the closest", "fails": "the worst", "undecided": "such as"}[verdict.outcome]
+    return f"{verdict.outcome} in {of}{f', {which}' if which else ''}: {first}"
 
 
 def _details(verdict: Verdict, *, verbose: bool) -> list[str]:

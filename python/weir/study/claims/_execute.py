@@ -117,6 +117,7 @@ def work_of(
             anew
             or result is None
             or not counts
+            or dict(result.factors) != dict(cell.factors)
             or not _is_current(result, cell.plan(), needed_names(needs, bare, recorded))
         ):
             baselines[cell.id] = frozenset(needs.baselines(bare))
@@ -188,9 +189,11 @@ class Plan:
 
     def left_s(self) -> float:
         """Estimated time left, seconds, corrected by what the finished cells took."""
-        left = sum(s for w in self.works for cell, s in w.seconds.items() if (w.unit, cell) not in self._done)
-        ratio = self._took / self._foreseen if self._foreseen else 1.0
-        return left * ratio / self.workers
+        left = 0.0
+        for work in self.works:
+            at_once = 1 if methods.get(work.unit.method).clock == "real" else self.workers
+            left += sum(s for cell, s in work.seconds.items() if (work.unit, cell) not in self._done) / at_once
+        return left * (self._took / self._foreseen if self._foreseen else 1.0)
 
 
 def execute(plan: Plan, store: Store, folder: Path, *, force: bool = False, tell: Tell = lambda _: None) -> list[str]:

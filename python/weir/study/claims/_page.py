@@ -46,7 +46,7 @@ weir is to reproduce {number} claims of five publications. This page says of eac
 
 A claim has one or more parts, each a check of a scenario ([the language](checks.md)). It is *open* if more parts are
 undecided than decided, or if none is decided. Else it *reproduces* if no part fails, is *refuted* if no part holds, and
-reproduces *in part* if some parts hold and others fail; the verdict says how many parts are open. It also reproduces in
+reproduces *in part* if some parts hold and others fail; the verdict says how many parts are undecided. It also reproduces in
 part if all parts hold, but half of its sentence cannot be tested.
 
 A claim of which no part fails *reproduces under an assumption*, and not plainly, if its verdict depends on a choice
@@ -247,7 +247,7 @@ class Pages:
     def _coverage(self, letter: str) -> list[str]:
         partial = [
             f"- `{state.unit.scenario}`, {SIZES[state.unit.version]}, by `{state.unit.method}`: {len(state.used)} of "
-            f"{len(state.scenario.cells())} cells were executed; a check has the repeats that are there, or is open at "
+            f"{len(state.scenario.cells())} cells were executed; a check has the repeats that are there, or is undecided at "
             "that size."
             for state in self.known.values()
             if state.unit.scenario[0] == letter and len(state.used) < len(state.scenario.cells())
@@ -392,8 +392,8 @@ def _open_too(judged: Sequence[Judged]) -> str:
     """Which claims reproduce although parts of them are open."""
     names = [one.claim.id for one in judged if one.outcome == "reproduces" and one.count("undecided")]
     if not names:
-        return "Of the claims that reproduce, no part is open."
-    return f"Of {', '.join(names)}, which reproduce{'s' if len(names) == 1 else ''}, some parts are open."
+        return "Of the claims that reproduce, no part is undecided."
+    return f"Of {', '.join(names)}, which reproduce{'s' if len(names) == 1 else ''}, some parts are undecided."
 
 
 def _verdict(one: Judged) -> str:
@@ -410,7 +410,7 @@ def _verdict(one: Judged) -> str:
         text += f" ({one.claim.condition})"
     if one.outcome == "in part" or undecided or beside:
         text += f": {holds} of {all_parts} parts hold"
-        text += f", {undecided} open" if undecided else ""
+        text += f", {undecided} undecided" if undecided else ""
         text += beside
     text += "; half of its sentence is not tested" if one.claim.half else ""
     if one.reduced:

@@ -14,7 +14,7 @@ from weir.study.claims._papers import Claim
 
 __all__ = ["CHANCE", "SIZES", "bottleneck", "cell", "details", "folded", "introductions", "reasons", "short_table"]
 
-CHANCE = "open (one seed; others decide otherwise)"
+CHANCE = "undecided (one seed; others decide otherwise)"
 SIZES = {"full": "the papers' size", "quick": "reduced size", "realtime": "version for real time"}
 _PAPER = 80
 """Characters of the paper's figure in the short table."""
