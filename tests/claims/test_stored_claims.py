@@ -259,6 +259,15 @@ def test_one_cell_that_takes_long_is_drawn_too(stored: tuple[Scenario, Path], mo
     assert len(set(days)) > 1
 
 
+def test_a_result_with_other_factors_does_not_count(stored: tuple[Scenario, Path], tmp_path: Path) -> None:
+    """The pages leave such a result out, though its plan is that of the cell."""
+    scenario, results = stored
+    data = json.loads((results / UNIT.file).read_text())
+    del data["cells"]["0002-r0"]["factors"]["cc"]
+    (tmp_path / UNIT.file).write_text(json.dumps(data))
+    assert [cell.id for cell in work_of(UNIT, scenario, None, Store(tmp_path)).missing] == ["0002-r0"]
+
+
 def test_a_unit_of_many_cells_leaves_room_for_the_others(
     stored: tuple[Scenario, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
