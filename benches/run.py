@@ -1,9 +1,9 @@
 """Measures the simulator's speed on this machine: ``make bench``.
 
 Each case runs in a process of its own, which executes it twice and writes its tables as a run does: the first time the
-process gets its memory from the kernel, which the later cells of a sweep use again. The median over repeats counts. Then a
-small sweep runs with one worker and with two; sweeps of small cells tell what a cell and a worker cost. Results are
-printed and stored in ``benches/results/latest.json``. On a busy machine only the figures per second of CPU are
+process gets its memory from the kernel, which the later cells of a sweep use again. The median over repeats counts.
+Then a small sweep runs with one worker and with two; sweeps of small cells tell what a cell and a worker cost. Results
+are printed and stored in ``benches/results/latest.json``. On a busy machine only the figures per second of CPU are
 meaningful.
 """
 

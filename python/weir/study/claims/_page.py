@@ -46,8 +46,8 @@ weir is to reproduce {number} claims of five publications. This page says of eac
 
 A claim has one or more parts, each a check of a scenario ([the language](checks.md)). It is *open* if more parts are
 undecided than decided, or if none is decided. Else it *reproduces* if no part fails, is *refuted* if no part holds, and
-reproduces *in part* if some parts hold and others fail; the verdict says how many parts are undecided. It also reproduces in
-part if all parts hold, but half of its sentence cannot be tested.
+reproduces *in part* if some parts hold and others fail; the verdict says how many parts are undecided. It also
+reproduces in part if all parts hold, but half of its sentence cannot be tested.
 
 A claim of which no part fails *reproduces under an assumption*, and not plainly, if its verdict depends on a choice
 that the paper does not state, or if the set-up was chosen to give a figure of the claim. With another choice it may
@@ -247,8 +247,8 @@ class Pages:
     def _coverage(self, letter: str) -> list[str]:
         partial = [
             f"- `{state.unit.scenario}`, {SIZES[state.unit.version]}, by `{state.unit.method}`: {len(state.used)} of "
-            f"{len(state.scenario.cells())} cells were executed; a check has the repeats that are there, or is undecided at "
-            "that size."
+            f"{len(state.scenario.cells())} cells were executed; a check has the repeats that are there, or is "
+            "undecided at that size."
             for state in self.known.values()
             if state.unit.scenario[0] == letter and len(state.used) < len(state.scenario.cells())
         ]
