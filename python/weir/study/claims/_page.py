@@ -257,6 +257,13 @@ class Pages:
             for name in self.scenarios
             if name[0] == letter and not any(u.scenario == name and u.version == "full" for u in self.known)
         ]
+        none += [
+            f"- `{name}`, {SIZES[version]}, by `{method}`: no cell has a result."
+            for method, versions in self.papers.versions.items()
+            for version in versions
+            for name in self.scenarios
+            if name[0] == letter and version != "full" and Unit(name, version, method) not in self.known
+        ]
         return [*partial, *none, ""] if partial or none else []
 
     def _claim(self, one: Judged, shown: set[str], known: set[str]) -> list[str]:
